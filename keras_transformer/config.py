@@ -1,0 +1,281 @@
+"""Every setting of the system, as frozen dataclasses: one comment a field says what it means.
+
+`TransformerConfig` is the model (paper section 3), `TrainingConfig` its training (section 5) and
+`DecodingConfig` its search (section 6.1). The named settings, the paper's and ours, are in
+`presets.py`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+
+PAD_ID, UNK_ID, BEGIN_ID, END_ID = 0, 1, 2, 3
+
+# In Python's typing, X | None reaches us as one of these two origins.
+_UNIONS = (typing.Union, types.UnionType)
+
+
+class _Config:
+    """What the three configurations share: presets, overrides, checking, conversion to JSON."""
+
+    @classmethod
+    def preset(cls, name: str, **overrides):
+        """The part of a named preset that this class holds, with fields overridden.
+
+        Args:
+            name: A preset's name; `keras_transformer.presets.PRESETS` holds them all.
+            **overrides: Fields to set, as for the constructor.
+
+        Raises:
+            ValueError: The preset or a field is unknown, or a value does not fit its field.
+
+        Example:
+            >>> TransformerConfig.preset("base", vocab_size=37000).d_model
+            512
+        """
+        from keras_transformer.presets import find_preset  # presets.py stands on this file
+
+        return getattr(find_preset(name), cls._preset_part).replace(**overrides)
+
+    @classmethod
+    def from_dict(cls, values: dict):
+        """The configuration that `to_dict` wrote; unknown names and wrong types are errors."""
+        return cls(**cls._checked(values))
+
+    def to_dict(self) -> dict:
+        """All fields by name, ready for JSON."""
+        return dataclasses.asdict(self)
+
+    def replace(self, **overrides):
+        """A copy with some fields changed; unknown names and wrong types are errors."""
+        return dataclasses.replace(self, **self._checked(overrides))
+
+    @classmethod
+    def _checked(cls, values: dict) -> dict:
+        fields = typing.get_type_hints(cls)
+        fields = {f.name: fields[f.name] for f in dataclasses.fields(cls)}
+        for name in values:
+            if name not in fields:
+                raise ValueError(
+                    f"{cls.__name__} has no field {name!r}. It has: {', '.join(sorted(fields))}."
+                )
+        return {name: _fit(cls, name, fields[name], value) for name, value in values.items()}
+
+    def _require(self, condition: bool, name: str, expected: str) -> None:
+        if not condition:
+            raise ValueError(
+                f"{type(self).__name__}.{name} should be {expected}. "
+                f"Received: {name}={getattr(self, name)!r}."
+            )
+
+
+def _fit(cls, name: str, hint, value):
+    """`value` as the type of the field, where nothing is lost (1 -> 1.0), or a ValueError."""
+    kinds = typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else (hint,)
+    kinds = [typing.get_origin(kind) or kind for kind in kinds]
+    if float in kinds and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if tuple in kinds and isinstance(value, list):
+        return tuple(value)
+    if isinstance(value, bool) and bool not in kinds or not isinstance(value, tuple(kinds)):
+        wanted = " or ".join("nothing" if k is type(None) else k.__name__ for k in kinds)
+        raise ValueError(f"{cls.__name__}.{name} should be of type {wanted}. Received: {value!r}.")
+    return value
+
+
+@dataclasses.dataclass(frozen=True)
+class TransformerConfig(_Config):
+    """The model: paper section 3, and every variation of Table 3.
+
+    Example:
+        >>> TransformerConfig(vocab_size=37000, num_layers=2).num_decoder_layers_
+        2
+    """
+
+    _preset_part: typing.ClassVar[str] = "model"
+
+    vocab_size: int = 37000  # source tokens; target tokens too unless the next field says so
+    target_vocab_size: int | None = None  # target tokens where the vocabularies are separate
+    num_layers: int = 6  # N, of the encoder and of the decoder
+    num_decoder_layers: int | None = None  # N of the decoder where it differs
+    d_model: int = 512  # width of every layer's input and output
+    d_ff: int = 2048  # inner width of the feed-forward sublayers
+    num_heads: int = 8  # h
+    d_k: int | None = None  # width of a head's queries and keys; d_model / num_heads if not given
+    d_v: int | None = None  # width of a head's values; d_model / num_heads if not given
+    dropout: float = 0.1  # on sublayer outputs and on the sums of embeddings and positions (5.4)
+    attention_dropout: float = 0.0  # on attention weights; the paper has none
+    relu_dropout: float = 0.0  # inside the feed-forward sublayer; the paper has none
+    norm: str = "post"  # "post": norm(x + f(x)), the paper; "pre": x + f(norm(x)), one at the end
+    activation: str = "relu"  # of the feed-forward sublayer, by its Keras name
+    tie_embeddings: str = "all"  # "all" (3.4), "target" (target and output), "none"
+    positions: str = "interleaved"  # "interleaved" (3.5), "concatenated" (its code), "learned"
+    max_positions: int = 1024  # rows of the learned position table; sinusoids know no limit
+    attention_window: int | None = None  # r of restricted self-attention (section 4); none: all
+    layer_norm_epsilon: float = 1e-6  # added to the variance
+
+    def __post_init__(self):
+        for name in ("vocab_size", "num_layers", "d_model", "d_ff", "num_heads", "max_positions"):
+            self._require(getattr(self, name) >= 1, name, "at least 1")
+        for name in ("target_vocab_size", "num_decoder_layers", "d_k", "d_v", "attention_window"):
+            value = getattr(self, name)
+            self._require(value is None or value >= 1, name, "at least 1, or nothing")
+        for name in ("dropout", "attention_dropout", "relu_dropout"):
+            self._require(0.0 <= getattr(self, name) < 1.0, name, "from 0 to below 1")
+        self._require(self.layer_norm_epsilon > 0, "layer_norm_epsilon", "above 0")
+        self._require(self.norm in ("post", "pre"), "norm", "'post' or 'pre'")
+        self._require(
+            self.tie_embeddings in ("all", "target", "none"),
+            "tie_embeddings",
+            "'all', 'target' or 'none'",
+        )
+        self._require(
+            self.positions in ("interleaved", "concatenated", "learned"),
+            "positions",
+            "'interleaved', 'concatenated' or 'learned'",
+        )
+        if self.positions != "learned":
+            self._require(self.d_model % 2 == 0, "d_model", "even, for sinusoidal positions")
+        if self.d_k is None or self.d_v is None:
+            self._require(
+                self.d_model % self.num_heads == 0,
+                "num_heads",
+                f"a divisor of d_model={self.d_model}, or d_k and d_v be given",
+            )
+        if self.tie_embeddings == "all":
+            self._require(
+                self.target_vocab_size in (None, self.vocab_size),
+                "target_vocab_size",
+                f"vocab_size={self.vocab_size} when tie_embeddings='all' shares one table; "
+                "separate vocabularies go with tie_embeddings='target'",
+            )
+
+    # With an underscore: the value in force, where the field may leave it to another.
+    @property
+    def target_vocab_size_(self) -> int:
+        return self.target_vocab_size or self.vocab_size
+
+    @property
+    def num_decoder_layers_(self) -> int:
+        return self.num_decoder_layers or self.num_layers
+
+    @property
+    def d_k_(self) -> int:
+        return self.d_k or self.d_model // self.num_heads
+
+    @property
+    def d_v_(self) -> int:
+        return self.d_v or self.d_model // self.num_heads
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingConfig(_Config):
+    """The training: paper section 5."""
+
+    _preset_part: typing.ClassVar[str] = "training"
+
+    steps: int = 100_000  # optimiser updates
+    max_minutes: float | None = None  # stop after so many minutes of training, resumes included
+    batch_tokens: int = 25_000  # padded tokens a side, an update, all devices together (5.1)
+    max_length: int = 256  # longer pairs (tokens, end mark included) are left out, and counted
+    num_buckets: int = 8  # batch shapes at most; more pad less and compile longer
+    warmup_steps: int = 4000  # updates over which the learning rate rises (5.3)
+    schedule_factor: float = 1.0  # times the paper's learning rate
+    adam_beta1: float = 0.9  # (5.3)
+    adam_beta2: float = 0.98  # (5.3)
+    adam_epsilon: float = 1e-9  # (5.3)
+    label_smoothing: float = 0.1  # (5.4)
+    checkpoint_steps: int = 1500  # updates between checkpoints
+    keep_checkpoints: int = 20  # the newest ones kept; the best is kept besides
+    average_last: int = 5  # checkpoints averaged at the end (6.1)
+    evaluate_steps: int = 3000  # updates between evaluations on the validation set
+    evaluate_sentences: int = 3000  # validation sentences translated for BLEU at each
+    jit_compile: bool = False  # compile the training step with XLA, once a batch shape
+    dtype_policy: str = "float32"  # or "mixed_bfloat16", "mixed_float16"
+    seed: int = 1  # of initial weights, shuffling and dropout
+
+    def __post_init__(self):
+        positive = (
+            "steps batch_tokens num_buckets warmup_steps checkpoint_steps keep_checkpoints "
+            "average_last evaluate_steps evaluate_sentences"
+        )
+        for name in positive.split():
+            self._require(getattr(self, name) >= 1, name, "at least 1")
+        self._require(self.max_length >= 2, "max_length", "at least 2 (a token and the end mark)")
+        for name in ("schedule_factor", "adam_epsilon"):
+            self._require(getattr(self, name) > 0, name, "above 0")
+        for name in ("adam_beta1", "adam_beta2", "label_smoothing"):
+            self._require(0 <= getattr(self, name) < 1, name, "from 0 to below 1")
+        self._require(self.max_minutes is None or self.max_minutes > 0, "max_minutes", "above 0")
+        self._require(self.seed >= 0, "seed", "0 or more")
+        self._require(
+            self.dtype_policy in ("float32", "mixed_bfloat16", "mixed_float16"),
+            "dtype_policy",
+            "'float32', 'mixed_bfloat16' or 'mixed_float16'",
+        )
+        self._require(
+            self.batch_tokens >= self.max_length,
+            "batch_tokens",
+            f"at least max_length={self.max_length}, so that the longest sentence fits a batch",
+        )
+        self._require(
+            self.keep_checkpoints >= self.average_last,
+            "keep_checkpoints",
+            f"at least average_last={self.average_last}, so that these are there to average",
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class DecodingConfig(_Config):
+    """The search: paper section 6.1."""
+
+    _preset_part: typing.ClassVar[str] = "decoding"
+
+    beam_size: int = 4  # hypotheses kept a sentence; 1 is greedy search
+    alpha: float = 0.6  # length penalty: score = log P / ((5 + n) / 6)^alpha; 0 is none
+    extra_length: int = 50  # output tokens at most: the source's length and so many
+    max_source_length: int = 512  # longer sources are cut (tokens, end mark included)
+    batch_size: int = 32  # sentences translated at a time
+
+    def __post_init__(self):
+        for name in ("beam_size", "extra_length", "batch_size"):
+            self._require(getattr(self, name) >= 1, name, "at least 1")
+        self._require(self.max_source_length >= 2, "max_source_length", "at least 2")
+        self._require(self.alpha >= 0, "alpha", "0 or more")
+
+
+@dataclasses.dataclass(frozen=True)
+class DataConfig(_Config):
+    """The text: a TFDS dataset, files, or (with neither) the built-in demo corpus."""
+
+    dataset: str | None = None  # a TFDS translation dataset, such as "wmt14_translate/de-en"
+    data_dir: str | None = None  # where TFDS keeps its data
+    source: str = "en"  # the language translated from
+    target: str = "de"  # the language translated to
+    train_source: str | None = None  # files, UTF-8, plain or .gz, one sentence a line
+    train_target: str | None = None
+    train_tsv: str | None = None  # or one file of source, tab, target
+    valid_source: str | None = None
+    valid_target: str | None = None
+    test_source: str | None = None  # scored at the end, from the exported model
+    test_target: str | None = None
+    vocab_kind: str = "bpe"  # "bpe" (SentencePiece) or "wordpiece"
+    shared_vocab: bool = True  # one vocabulary for both languages
+
+    def __post_init__(self):
+        self._require(self.vocab_kind in ("bpe", "wordpiece"), "vocab_kind", "'bpe' or 'wordpiece'")
+        for part in ("train", "valid", "test"):
+            one, other = getattr(self, f"{part}_source"), getattr(self, f"{part}_target")
+            if (one is None) != (other is None):
+                given, lacking = ("source", "target") if other is None else ("target", "source")
+                raise ValueError(
+                    f"{part}_{given} is given without {part}_{lacking}. Parallel text needs both."
+                )
+        ways = [self.dataset, self.train_source, self.train_tsv]
+        if sum(way is not None for way in ways) > 1:
+            raise ValueError(
+                "The training text should come from one of dataset, train_source with "
+                f"train_target, or train_tsv. Received several: {[w for w in ways if w]}."
+            )

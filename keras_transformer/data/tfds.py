@@ -1,0 +1,60 @@
+"""Translation datasets of TensorFlow Datasets, by name (paper section 5.1: WMT 2014)."""
+
+from __future__ import annotations
+
+from keras_transformer.data.corpus import ParallelText
+
+
+def load_tfds(name: str, source: str, target: str, split: str, data_dir=None) -> ParallelText:
+    """Sentence pairs of a TFDS translation dataset; downloads and prepares it where it is not.
+
+    Args:
+        name: Such as "wmt14_translate/de-en" or "ted_hrlr_translate/pt_to_en".
+        source: Language to translate from, as the dataset names it ("en").
+        target: Language to translate to ("de").
+        split: Such as "train", "validation" or "test[:500]".
+        data_dir: Where TFDS keeps its data; its own default if None.
+
+    Returns:
+        The pairs, line breaks inside a sentence replaced by spaces.
+
+    Raises:
+        ValueError: The dataset, a language or the split is unknown, or it could not be downloaded.
+
+    Example:
+        >>> pairs = load_tfds("wmt14_translate/de-en", "en", "de", "validation")
+    """
+    import tensorflow_datasets as tfds  # takes seconds to import, and only this needs it
+
+    try:
+        builder = tfds.builder(name, data_dir=data_dir)
+    except (tfds.core.DatasetNotFoundError, ValueError, KeyError) as error:
+        raise ValueError(
+            f"TFDS has no dataset {name!r}. Expected a name such as 'wmt14_translate/de-en'. "
+            f"TFDS says: {str(error).strip().splitlines()[0]}"
+        ) from error
+    languages = list(getattr(builder.info.features, "keys", dict)())
+    missing = [language for language in (source, target) if language not in languages]
+    if missing:
+        raise ValueError(
+            f"Dataset {name!r} holds the languages {', '.join(languages)}. "
+            f"Received: source={source!r}, target={target!r}."
+        )
+    try:
+        builder.download_and_prepare()
+    except Exception as error:  # TFDS raises whatever its network and file layers raise
+        raise ValueError(
+            f"Dataset {name!r} could not be downloaded and prepared in {builder.data_dir}: "
+            f"{type(error).__name__}: {error}. Check the network and the disk, or place the "
+            "archives in TFDS's download folder by hand."
+        ) from error
+    splits = builder.info.splits
+    if split.split("[")[0] not in splits:
+        raise ValueError(
+            f"Dataset {name!r} has the splits {', '.join(splits)}. Received: split={split!r}."
+        )
+    columns: tuple[list[str], list[str]] = ([], [])
+    for example in tfds.as_numpy(builder.as_dataset(split=split)):
+        for column, language in zip(columns, (source, target), strict=True):
+            column.append(" ".join(example[language].decode("utf-8").split("\n")))
+    return ParallelText(*columns, name=f"{name} {split}")

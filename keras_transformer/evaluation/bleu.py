@@ -1,0 +1,48 @@
+"""BLEU as sacreBLEU counts it (Post 2018), with the signature that says how."""
+
+from __future__ import annotations
+
+import typing
+
+import sacrebleu
+
+
+class Bleu(typing.NamedTuple):
+    """A corpus BLEU.
+
+    Attributes:
+        score: From 0 to 100.
+        text: The score with its n-gram precisions, brevity penalty and lengths.
+        signature: sacreBLEU's, with tokeniser and version.
+    """
+
+    score: float
+    text: str
+    signature: str
+
+
+def corpus_bleu(
+    hypotheses: list[str], references: list[str], tokenizer: str = "13a", lowercase: bool = False
+) -> Bleu:
+    """BLEU of detokenised text against one reference each.
+
+    Args:
+        hypotheses, references: Equally many lines.
+        tokenizer: sacreBLEU's: "13a", "intl", "none", ...
+        lowercase: Whether case is ignored.
+
+    Raises:
+        ValueError: There are no lines, or not equally many.
+
+    Example:
+        >>> corpus_bleu(["the cat sat on the mat"], ["the cat sat on the mat"]).score
+        100.0
+    """
+    if not hypotheses or len(hypotheses) != len(references):
+        raise ValueError(
+            "There should be as many translations as references, and some. Received: "
+            f"{len(hypotheses)} translations and {len(references)} references."
+        )
+    metric = sacrebleu.metrics.BLEU(tokenize=tokenizer, lowercase=lowercase)
+    result = metric.corpus_score(hypotheses, [references])
+    return Bleu(result.score, str(result), str(metric.get_signature()))

@@ -1,0 +1,286 @@
+"""The main job, end to end: text, vocabulary, training, averaging, export, score.
+
+Everything it makes is in the run's folder; started again with the same settings it goes on where
+it stopped.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from keras_transformer.config import DataConfig
+from keras_transformer.data.batching import TokenBatches
+from keras_transformer.data.corpus import ParallelText, read_parallel_files, read_tsv
+from keras_transformer.data.demo import make_demo_corpus
+from keras_transformer.data.encoding import EncodedPairs, encode_pairs
+from keras_transformer.data.tfds import load_tfds
+from keras_transformer.decoding.translator import TranslationGraph, Translator
+from keras_transformer.evaluation.bleu import corpus_bleu
+from keras_transformer.export import export, load, next_version
+from keras_transformer.model import build_transformer
+from keras_transformer.run_directory import RunConfig, load_run, write_json
+from keras_transformer.text.vocabulary import Vocabularies
+from keras_transformer.training.strategy import make_strategy
+from keras_transformer.training.trainer import Progress, Trainer
+
+_SAMPLES = 10  # translations shown at the end
+
+
+@dataclasses.dataclass(frozen=True)
+class Texts:
+    """The text of a run; validation and test may be missing."""
+
+    train: ParallelText
+    valid: ParallelText | None
+    test: ParallelText | None
+
+
+def load_texts(data: DataConfig) -> Texts:
+    """Reads the files, the TFDS dataset or the built-in demo corpus that `data` names.
+
+    Raises:
+        ValueError: A text cannot be had, or is unfit.
+    """
+    if data.dataset is not None:
+        parts = [
+            load_tfds(data.dataset, data.source, data.target, split, data.data_dir)
+            for split in ("train", "validation", "test")
+        ]
+    elif data.train_source is not None or data.train_tsv is not None:
+        if data.train_tsv is not None:
+            parts = [read_tsv(data.train_tsv), None, None]
+        else:
+            parts = [read_parallel_files(data.train_source, data.train_target), None, None]
+    else:
+        corpus = make_demo_corpus()
+        parts = [
+            ParallelText(*getattr(corpus, split), name=f"the synthetic demo corpus, {split}")
+            for split in ("train", "valid", "test")
+        ]
+    if data.valid_source is not None:
+        parts[1] = read_parallel_files(data.valid_source, data.valid_target)
+    if data.test_source is not None:
+        parts[2] = read_parallel_files(data.test_source, data.test_target)
+    return Texts(*parts)
+
+
+class Job:
+    """A training run from text to a scored SavedModel.
+
+    Args:
+        config: All settings. The model's vocabulary sizes are those to learn; what the vocabulary
+            came to replaces them.
+        run_dir: The run's folder.
+        export_to: The folder below which the next version is exported; None for no export.
+        strategy: As for `make_strategy`.
+        say: Called with each line of news.
+        on_step: Called after each update; see `Trainer`.
+
+    Example:
+        >>> Job(config, "runs/demo", "saved_models/demo").run()
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        run_dir: str | os.PathLike,
+        export_to: str | os.PathLike | None = None,
+        strategy: str = "auto",
+        say: Callable[[str], None] = lambda line: None,
+        on_step: Callable[[Progress, float, float], None] | None = None,
+    ):
+        self.config, self.run_dir, self.say, self.on_step = config, pathlib.Path(run_dir), say, on_step
+        self.export_to = None if export_to is None else pathlib.Path(export_to)
+        self.strategy = make_strategy(strategy)
+
+    def run(self) -> dict:
+        """Does the whole job.
+
+        Returns:
+            The report, as in `report.json`.
+
+        Raises:
+            ValueError: Something given is unfit; nothing half-written is left.
+            Interrupted: On Ctrl-C while training, once the state is saved.
+        """
+        start = time.perf_counter()
+        texts = load_texts(self.config.data)
+        self._check_before_work(texts)
+        self._make_run_dir()
+        vocabularies = self._vocabularies(texts.train)
+        config = self._resolve(vocabularies)
+        pairs = encode_pairs(texts.train, vocabularies, config.training.max_length)
+        batches = TokenBatches(
+            pairs,
+            config.training.batch_tokens,
+            config.training.num_buckets,
+            config.training.seed,
+            shards=self.strategy.num_replicas_in_sync,
+        )
+        self._describe(texts, pairs, batches)
+        write_json(self.run_dir / "config.json", config.to_dict())
+
+        trainer = self._train(config, vocabularies, texts, batches)
+        report = {
+            "config": config.to_dict(),
+            "updates": trainer.progress.step,
+            "epochs": trainer.progress.epoch + trainer.progress.batch / len(batches.epoch(0)),
+            "training_minutes": trainer.progress.seconds / 60,
+            "target_tokens": int(trainer.progress.tokens),
+            "target_tokens_per_second": trainer.progress.tokens / max(trainer.progress.seconds, 1e-9),
+            "padding": batches.padding(),
+            "best_valid_bleu": trainer.progress.best_bleu,
+            "parameters": trainer.model.count_params(),
+        }
+        report |= self._export_and_score(texts.test)
+        report["total_minutes"] = (time.perf_counter() - start) / 60
+        write_json(self.run_dir / "report.json", report)
+        return report
+
+    def _check_before_work(self, texts: Texts) -> None:
+        if self.config.data.shared_vocab != (self.config.model.tie_embeddings == "all"):
+            raise ValueError(
+                "model.tie_embeddings='all' goes with data.shared_vocab=true, and the others with "
+                f"false. Received: tie_embeddings={self.config.model.tie_embeddings!r}, "
+                f"shared_vocab={self.config.data.shared_vocab}."
+            )
+
+    def _make_run_dir(self) -> None:
+        for folder in filter(None, (self.run_dir, self.export_to)):
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                probe = folder / ".probe"
+                probe.write_text("")
+                probe.unlink()
+            except OSError as error:
+                raise ValueError(
+                    f"{folder} cannot be written to ({error.strerror}). Give another folder."
+                ) from error
+
+    def _vocabularies(self, train: ParallelText) -> Vocabularies:
+        folder = self.run_dir / "vocab"
+        if (folder / "vocab.json").exists():
+            return Vocabularies.load(folder)
+        data, model = self.config.data, self.config.model
+        self.say(f"Learning a vocabulary of {model.vocab_size} from {len(train)} pairs ...")
+        vocabularies = Vocabularies.learn(
+            train.source, train.target, data.vocab_kind, model.vocab_size, data.shared_vocab
+        )
+        vocabularies.save(folder)
+        return vocabularies
+
+    def _resolve(self, vocabularies: Vocabularies) -> RunConfig:
+        """The settings with the vocabulary's own sizes."""
+        sizes = {"vocab_size": vocabularies.source.vocab_size}
+        sizes["target_vocab_size"] = (
+            None if vocabularies.shared else vocabularies.target.vocab_size
+        )
+        return dataclasses.replace(self.config, model=self.config.model.replace(**sizes))
+
+    def _describe(self, texts: Texts, pairs: EncodedPairs, batches: TokenBatches) -> None:
+        dropped = "".join(f", {n} left out as {why}" for why, n in pairs.dropped.items())
+        self.say(f"Training text: {texts.train.name}: {len(pairs)} pairs{dropped}.")
+        plan = batches.epoch(0)
+        self.say(
+            f"{len(plan)} batches an epoch in {len(batches.buckets)} shapes, "
+            f"{batches.padding():.1%} of the positions padding."
+        )
+
+    def _train(self, config, vocabularies, texts: Texts, batches) -> Trainer:
+        valid = None
+        if texts.valid is not None:
+            valid = _Validation(texts.valid, vocabularies, config, self.say)
+        trainer = Trainer(
+            lambda: build_transformer(config.model),
+            config.training,
+            config.model.d_model,
+            batches,
+            self.strategy,
+            self.run_dir,
+            identity={"model": config.model.to_dict(), "vocabulary": vocabularies.fingerprint},
+            evaluate=valid,
+            on_step=self.on_step,
+        )
+        if trainer.resume():
+            self.say(f"Going on from update {trainer.progress.step} in {self.run_dir}.")
+        self.say(
+            f"Training a model of {trainer.model.count_params():,} parameters on "
+            f"{self.strategy.num_replicas_in_sync} device(s) ..."
+        )
+        trainer.train()
+        return trainer
+
+    def _export_and_score(self, test: ParallelText | None) -> dict:
+        report: dict = {}
+        steps = self._averaged_steps()
+        self.say(f"Averaging the checkpoints of the updates {', '.join(map(str, steps))}.")
+        report["averaged_updates"] = steps
+        model, vocabularies, decoding = load_run(self.run_dir, "average")
+        if self.export_to is not None:
+            path = next_version(self.export_to)
+            export(model, vocabularies, decoding, path)
+            self.say(f"Exported to {path}.")
+            report["export"] = str(path)
+            translator = load(path)
+        else:
+            translator = Translator.from_model(model, vocabularies, decoding)
+        if test is not None:
+            start = time.perf_counter()
+            translations = translator(test.source)
+            bleu = corpus_bleu(translations, test.target)
+            report["test"] = {
+                "text": test.name,
+                "sentences": len(test),
+                "bleu": bleu.score,
+                "details": bleu.text,
+                "signature": bleu.signature,
+                "seconds": time.perf_counter() - start,
+                "samples": [
+                    {"source": s, "reference": r, "translation": t}
+                    for s, r, t in zip(test.source, test.target, translations, strict=True)
+                ][:_SAMPLES],
+            }
+        return report
+
+    def _averaged_steps(self) -> list[int]:
+        from keras_transformer.training.checkpoints import Checkpoints
+
+        steps = Checkpoints(self.run_dir / "checkpoints").steps()
+        return steps[-self.config.training.average_last :]
+
+
+class _Validation:
+    """Loss and BLEU (greedy, for speed) on the validation text."""
+
+    def __init__(self, text: ParallelText, vocabularies, config: RunConfig, say):
+        self.text = text.head(config.training.evaluate_sentences)
+        pairs = encode_pairs(self.text, vocabularies, max_length=1_000_000)
+        longest = max(pairs.source_lengths.max(), pairs.target_lengths.max())
+        self.batches = TokenBatches(pairs, max(4096, int(longest)), num_buckets=8, seed=0)
+        self.vocabularies, self.decoding, self.say = vocabularies, config.decoding, say
+        self._graph = None
+
+    def __call__(self, trainer: Trainer) -> dict:
+        loss = nll = tokens = 0.0
+        for bucket, indices in self.batches.epoch(0):
+            result = trainer.step.evaluate(*self.batches.arrays(bucket, indices))
+            loss, nll, tokens = loss + result.loss, nll + result.nll, tokens + result.tokens
+        if self._graph is None:
+            self._graph = TranslationGraph(trainer.model, self.vocabularies, self.decoding)
+        translate = Translator(self._graph.translate, self.decoding)
+        translations = translate(self.text.source, beam_size=1)
+        bleu = corpus_bleu(translations, self.text.target).score
+        figures = {"loss": loss / tokens, "perplexity": float(np.exp(nll / tokens)), "bleu": bleu}
+        self.say(
+            f"Update {trainer.progress.step}, {trainer.progress.seconds / 60:.1f} min: validation "
+            f"perplexity {figures['perplexity']:.2f}, BLEU {bleu:.2f} (greedy)."
+        )
+        return figures
+
+

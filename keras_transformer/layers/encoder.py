@@ -1,0 +1,70 @@
+"""The encoder (paper section 3.1): self-attention and feed-forward, N times."""
+
+import keras
+
+from keras_transformer.layers.block import Block, Stack
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class EncoderLayer(Block):
+    """Self-attention, then feed-forward, each with its residual connection. Arguments: `Block`.
+
+    Example:
+        >>> layer = EncoderLayer(num_heads=8, d_k=64, d_v=64, d_ff=2048)
+        >>> layer(keras.random.normal((2, 7, 512))).shape
+        TensorShape([2, 7, 512])
+    """
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.self_attention = self._attention("self_attention")
+        self.self_attention_residual = self._residual("self_attention_residual")
+
+    def build(self, x_shape):
+        self.self_attention.build(x_shape, x_shape)
+        for layer in (self.self_attention_residual, self.feed_forward, self.feed_forward_residual):
+            layer.build(x_shape)
+
+    def call(self, x, mask=None, training=None):
+        """Maps `[batch, length, d_model]` to the same shape.
+
+        Args:
+            x: `[batch, length, d_model]`.
+            mask: bool, broadcastable to `[batch, heads, length, length]`, True = attend.
+            training: Whether dropout works.
+        """
+        x = self.self_attention_residual(
+            x,
+            sublayer=lambda x: self.self_attention(x, x, mask, training=training),
+            training=training,
+        )
+        return self.feed_forward_residual(
+            x, sublayer=lambda x: self.feed_forward(x, training=training), training=training
+        )
+
+    def compute_output_shape(self, x_shape):
+        return x_shape
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class Encoder(Stack):
+    """N encoder layers. Arguments: `Stack`.
+
+    Example:
+        >>> encoder = Encoder(6, {"num_heads": 8, "d_k": 64, "d_v": 64, "d_ff": 2048})
+        >>> memory = encoder(keras.random.normal((2, 7, 512)))
+    """
+
+    layer_class = EncoderLayer
+
+    def build(self, x_shape):
+        self._build_stack(x_shape)
+
+    def call(self, x, mask=None, training=None):
+        """As `EncoderLayer.call`."""
+        for block in self.blocks:
+            x = block(x, mask, training=training)
+        return self._finish(x)
+
+    def compute_output_shape(self, x_shape):
+        return x_shape

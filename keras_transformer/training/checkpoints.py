@@ -1,0 +1,176 @@
+"""Checkpoints: all that training needs to go on, as one atom; and their averages (section 6.1).
+
+A checkpoint is a folder `step-00001500`: the variables in TensorFlow's own format (which carries
+checksums) and `state.json`. It is written under another name and renamed when whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import re
+import shutil
+import warnings
+
+import numpy as np
+import tensorflow as tf
+
+_NAME = re.compile(r"step-(\d{8})$")
+_PREFIX = "variables"
+
+
+def named_variables(model, optimizer=None) -> dict[str, tf.Variable]:
+    """All variables by a name that is the same in every process.
+
+    Weights are "model/<path>", an optimiser's "optimizer/<path>", and the dropout layers' random
+    states "random/<number>".
+    """
+    weights = {id(variable) for variable in model.weights}
+    states = [variable for variable in model.variables if id(variable) not in weights]
+    named = {f"model/{variable.path}": variable.value for variable in model.weights}
+    named |= {f"random/{i}": variable.value for i, variable in enumerate(states)}
+    if optimizer is not None:
+        named |= {f"optimizer/{variable.path}": variable.value for variable in optimizer.variables}
+    return named
+
+
+class Checkpoints:
+    """The checkpoints of a run.
+
+    Args:
+        folder: Where they are; made when the first is saved.
+        keep: How many of the newest stay when one is saved. The best stays besides.
+
+    Example:
+        >>> checkpoints = Checkpoints("runs/demo/checkpoints", keep=5)
+        >>> checkpoints.save(100, named_variables(model, optimizer), {"epoch": 3})
+        >>> state = checkpoints.restore_latest(named_variables(model, optimizer))
+    """
+
+    def __init__(self, folder: str | os.PathLike, keep: int = 5):
+        self.folder, self.keep = pathlib.Path(folder), keep
+
+    def steps(self) -> list[int]:
+        """The steps of the whole checkpoints, oldest first."""
+        if not self.folder.is_dir():
+            return []
+        matches = (_NAME.match(path.name) for path in self.folder.iterdir())
+        return sorted(int(match[1]) for match in matches if match)
+
+    def path(self, step: int) -> pathlib.Path:
+        return self.folder / f"step-{step:08d}"
+
+    def save(self, step: int, variables: dict[str, tf.Variable], state: dict) -> pathlib.Path:
+        """Writes a checkpoint, then removes those no longer kept.
+
+        Args:
+            step: Its number; one already there is replaced.
+            variables: By name.
+            state: Whatever else training needs, as JSON.
+        """
+        temporary = self.folder / f".writing-{step:08d}"
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        tf.raw_ops.SaveV2(
+            prefix=str(temporary / _PREFIX),
+            tensor_names=list(variables),
+            shape_and_slices=[""] * len(variables),
+            tensors=[variable.read_value() for variable in variables.values()],
+        )
+        (temporary / "state.json").write_text(json.dumps({"step": step, **state}, indent=1))
+        path = self.path(step)
+        shutil.rmtree(path, ignore_errors=True)
+        os.replace(temporary, path)
+        self._prune()
+        return path
+
+    def mark_best(self, step: int) -> None:
+        """Remembers that this checkpoint is the best so far; it is then never removed."""
+        temporary = self.folder / ".best.json"
+        temporary.write_text(json.dumps({"step": step}))
+        os.replace(temporary, self.folder / "best.json")
+
+    def best(self) -> int | None:
+        """The step of the best checkpoint, None where none was marked."""
+        path = self.folder / "best.json"
+        return json.loads(path.read_text())["step"] if path.exists() else None
+
+    def state(self, step: int) -> dict:
+        """What was saved beside the variables."""
+        return json.loads((self.path(step) / "state.json").read_text())
+
+    def restore(self, step: int, variables: dict[str, tf.Variable]) -> dict:
+        """Reads a checkpoint into all of these variables.
+
+        Returns:
+            What was saved beside them.
+
+        Raises:
+            ValueError: It is damaged, or lacks one of the variables, or a shape differs.
+        """
+        values = self._read(step, variables)
+        state = self.state(step)
+        for name, variable in variables.items():
+            variable.assign(values[name])
+        return state
+
+    def restore_latest(self, variables: dict[str, tf.Variable]) -> dict | None:
+        """Reads the newest checkpoint that is whole; None where there is none.
+
+        A damaged one is passed over with a warning that names it and the one before.
+        """
+        steps = self.steps()[::-1]
+        for step, before in zip(steps, [*steps[1:], None], strict=True):
+            try:
+                return self.restore(step, variables)
+            except (OSError, _DamagedError, json.JSONDecodeError) as error:
+                if before is None:
+                    raise ValueError(f"No checkpoint in {self.folder} is whole: {error}") from error
+                warnings.warn(
+                    f"The checkpoint {self.path(step)} is damaged ({error}); going on from the "
+                    f"one before, {self.path(before)}.",
+                    stacklevel=2,
+                )
+        return None
+
+    def average(self, steps: list[int], variables: dict[str, tf.Variable]) -> None:
+        """Sets variables to their mean over several checkpoints.
+
+        Args:
+            steps: Which checkpoints.
+            variables: The weights, by name (`named_variables(model)`); others stay as they are.
+        """
+        weights = {name: v for name, v in variables.items() if name.startswith("model/")}
+        means = {name: np.zeros(v.shape, np.float64) for name, v in weights.items()}
+        for step in steps:
+            for name, value in self._read(step, weights).items():
+                means[name] += value.astype(np.float64) / len(steps)
+        for name, variable in weights.items():
+            variable.assign(means[name].astype(variable.dtype.as_numpy_dtype))
+
+    def _read(self, step: int, variables) -> dict[str, np.ndarray]:
+        path = self.path(step)
+        try:
+            reader = tf.train.load_checkpoint(str(path / _PREFIX))
+            shapes = reader.get_variable_to_shape_map()
+            for name, variable in variables.items():
+                if name not in shapes or tuple(shapes[name]) != tuple(variable.shape):
+                    raise ValueError(
+                        f"{path} does not fit this model: {name} should have the shape "
+                        f"{tuple(variable.shape)}. Received: {shapes.get(name, 'no such variable')}"
+                        ". Train with the configuration that wrote it, or into another folder."
+                    )
+            return {name: reader.get_tensor(name) for name in variables}
+        except (tf.errors.OpError, RuntimeError) as error:
+            raise _DamagedError(str(error).splitlines()[0]) from error
+
+    def _prune(self) -> None:
+        for step in set(self.steps()[: -self.keep]) - {self.best()}:
+            shutil.rmtree(self.path(step))
+        for path in self.folder.glob(".writing-*"):
+            shutil.rmtree(path)
+
+
+class _DamagedError(ValueError):
+    """A checkpoint whose files cannot be read."""

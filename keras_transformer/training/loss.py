@@ -1,0 +1,122 @@
+"""Label-smoothed cross entropy (paper section 5.4), summed over tokens and divided by their number."""
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from keras_transformer.config import PAD_ID
+
+
+def token_weights(target_ids):
+    """float32 1 where `[batch, length]` ids hold a token, 0 where they pad."""
+    return ops.cast(ops.not_equal(target_ids, PAD_ID), "float32")
+
+
+def smoothed_cross_entropy(target_ids, logits, smoothing=0.0):
+    """Cross entropy of each token, in nats.
+
+    The right token has the probability 1 - smoothing and the others share the rest evenly, as in
+    the paper's code; the paper itself does not say.
+
+    Args:
+        target_ids: int `[batch, length]`.
+        logits: `[batch, length, vocab_size]`, taken as float32.
+        smoothing: epsilon_ls.
+
+    Returns:
+        float32 `[batch, length]`; 0 where the target is padding.
+    """
+    return both_cross_entropies(target_ids, logits, smoothing)[0]
+
+
+def both_cross_entropies(target_ids, logits, smoothing):
+    """As `smoothed_cross_entropy`; a pair of it and of the same without smoothing.
+
+    The second has no gradient: it is for reporting.
+    """
+    vocab_size = logits.shape[-1]
+    pair = _both(
+        tf.reshape(ops.cast(logits, "float32"), (-1, vocab_size)),
+        tf.reshape(target_ids, (-1,)),
+        float(smoothing),
+    )
+    weights = token_weights(target_ids)
+    return tuple(tf.reshape(loss, tf.shape(target_ids)) * weights for loss in pair)
+
+
+def _both(logits, target_ids, smoothing):
+    """float32 `[tokens]` twice, of `[tokens, vocab_size]`, in few passes over the logits.
+
+    -sum_k q_k log p_k, with q_k one value but for the right token, needs no target matrix: it is
+    the plain cross entropy plus share * (V * right logit - sum of logits). TensorFlow's own
+    gradient of picking the right logit is a matrix of zeros and a slow scatter; this one adds to
+    the V-wide gradient in place.
+    """
+    vocab_size = logits.shape[-1]
+    share = smoothing / (vocab_size - 1)
+    places = tf.stack([tf.range(tf.shape(target_ids)[0]), tf.cast(target_ids, tf.int32)], axis=1)
+
+    @tf.custom_gradient
+    def cross_entropies(logits):
+        plain, gradient = tf.raw_ops.SparseSoftmaxCrossEntropyWithLogits(
+            features=logits, labels=target_ids
+        )
+        smoothed = plain
+        if smoothing:
+            right = tf.gather_nd(logits, places)
+            smoothed += share * (vocab_size * right - tf.reduce_sum(logits, axis=-1))
+
+        def backward(upstream, _):
+            down = gradient
+            if smoothing:
+                at_right = tf.fill(tf.shape(target_ids), share * vocab_size)
+                down = tf.tensor_scatter_nd_add(down - share, places, at_right)
+            return down * upstream[:, None]
+
+        return (smoothed, plain), backward
+
+    return cross_entropies(logits)
+
+
+@keras.saving.register_keras_serializable("keras_transformer")
+class SmoothedCrossEntropy(keras.losses.Loss):
+    """The loss for `model.compile`: the mean over the real tokens of a batch.
+
+    Args:
+        smoothing: epsilon_ls, 0.1 in the paper.
+
+    Example:
+        >>> model.compile(optimizer, loss=SmoothedCrossEntropy(0.1))
+    """
+
+    def __init__(self, smoothing=0.1, name="smoothed_cross_entropy", **kwargs):
+        super().__init__(name=name, **kwargs)
+        if not 0.0 <= smoothing < 1.0:
+            raise ValueError(f"`smoothing` should be from 0 to below 1. Received: {smoothing}.")
+        self.smoothing = smoothing
+
+    def __call__(self, y_true, y_pred, sample_weight=None):
+        """Sum over tokens / number of tokens; 0 when there is none.
+
+        Args:
+            y_true: int32 `[batch, length]`, 0 where it pads.
+            y_pred: Logits `[batch, length, vocab_size]`.
+            sample_weight: `[batch]` or `[batch, length]`, times each token's loss and count.
+
+        Returns:
+            A float32 scalar.
+        """
+        losses = smoothed_cross_entropy(y_true, y_pred, self.smoothing)
+        weights = token_weights(y_true)
+        if sample_weight is not None:
+            sample_weight = ops.cast(sample_weight, "float32")
+            if len(sample_weight.shape) == 1:
+                sample_weight = sample_weight[:, None]
+            losses, weights = losses * sample_weight, weights * sample_weight
+        return ops.divide_no_nan(ops.sum(losses), ops.sum(weights))
+
+    def call(self, y_true, y_pred):
+        return smoothed_cross_entropy(y_true, y_pred, self.smoothing)
+
+    def get_config(self):
+        return {"name": self.name, "smoothing": self.smoothing}

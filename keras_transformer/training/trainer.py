@@ -1,0 +1,242 @@
+"""The training loop: updates, checkpoints, evaluations, and going on where it stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import math
+import pathlib
+import random
+import time
+from collections.abc import Callable
+
+import keras
+import tensorflow as tf
+
+from keras_transformer.config import TrainingConfig
+from keras_transformer.data.batching import TokenBatches
+from keras_transformer.training.checkpoints import Checkpoints, named_variables
+from keras_transformer.training.schedule import paper_optimizer
+from keras_transformer.training.step import TrainStep
+
+
+class Interrupted(Exception):
+    """Training was stopped from outside (Ctrl-C); its state was saved first."""
+
+
+@dataclasses.dataclass
+class Progress:
+    """Where training is. Saved in every checkpoint.
+
+    Attributes:
+        step: Updates done.
+        epoch, batch: The next batch: the epoch's number and the place in its plan.
+        seconds: Of training so far, evaluations left out, resumes included.
+        tokens: Real target tokens trained on.
+        best_bleu: The best validation BLEU.
+    """
+
+    step: int = 0
+    epoch: int = 0
+    batch: int = 0
+    seconds: float = 0.0
+    tokens: float = 0.0
+    best_bleu: float = -1.0
+
+
+class Trainer:
+    """Trains a model on token batches.
+
+    Args:
+        make_model: Makes the Keras model; called in the strategy's scope.
+        config: How to train.
+        d_model: The model's width, for the schedule.
+        batches: The training data.
+        strategy: A `tf.distribute` strategy.
+        run_dir: Gets `checkpoints/`, `metrics.jsonl` and `tensorboard/`.
+        identity: What a checkpoint must agree in with this run to be gone on from (the model's
+            configuration, the vocabulary's fingerprint), as JSON.
+        evaluate: Called now and then with the trainer; returns figures to record ("bleu" decides
+            which checkpoint is best).
+        on_step: Called after each update with the progress, the loss a token and the perplexity.
+    """
+
+    def __init__(
+        self,
+        make_model: Callable[[], keras.Model],
+        config: TrainingConfig,
+        d_model: int,
+        batches: TokenBatches,
+        strategy: tf.distribute.Strategy,
+        run_dir: pathlib.Path,
+        identity: dict | None = None,
+        evaluate: Callable[[Trainer], dict] | None = None,
+        on_step: Callable[[Progress, float, float], None] | None = None,
+    ):
+        self.config, self.batches, self.identity = config, batches, identity or {}
+        self.evaluate, self.on_step = evaluate, on_step
+        # Keras draws the seeds of initialisers and dropout from Python's generator. (Its own
+        # set_random_seed also clears TensorFlow's kernels, and with them loaded tokenizers.)
+        random.seed(config.seed)
+        with strategy.scope():
+            self.model = make_model()
+            self.optimizer = paper_optimizer(
+                d_model,
+                config.warmup_steps,
+                config.schedule_factor,
+                beta_1=config.adam_beta1,
+                beta_2=config.adam_beta2,
+                epsilon=config.adam_epsilon,
+            )
+        self.step = TrainStep(
+            self.model, self.optimizer, config.label_smoothing, strategy, config.jit_compile
+        )
+        self.variables = named_variables(self.model, self.optimizer)
+        self.checkpoints = Checkpoints(run_dir / "checkpoints", config.keep_checkpoints)
+        self.progress = Progress()
+        self._run_dir = run_dir
+        self._writer = None
+
+    def resume(self) -> bool:
+        """Goes on from the run's newest checkpoint; False where there is none.
+
+        Raises:
+            ValueError: The checkpoint is of another model or vocabulary, or none is whole.
+        """
+        steps = self.checkpoints.steps()
+        if not steps:
+            return False
+        self._check_identity(self.checkpoints.state(steps[-1]))
+        state = self.checkpoints.restore_latest(self.variables)
+        self.progress = Progress(**state["progress"])
+        return True
+
+    def train(self) -> None:
+        """Trains until `steps` or `max_minutes`, then saves.
+
+        Raises:
+            Interrupted: On Ctrl-C, once the state is saved.
+            FloatingPointError: The loss is not finite; the last checkpoint stays as it was.
+        """
+        config, progress = self.config, self.progress
+        try:
+            while not self._finished():
+                plan = self.batches.epoch(progress.epoch)
+                for bucket, indices in plan[progress.batch :]:
+                    self._update(bucket, indices)
+                    if progress.batch == len(plan):
+                        progress.epoch, progress.batch = progress.epoch + 1, 0
+                    if progress.step % config.checkpoint_steps == 0:
+                        self.save()
+                    if progress.step % config.evaluate_steps == 0:
+                        self._evaluate()
+                    if self._finished():
+                        break
+        except KeyboardInterrupt:
+            self.save()
+            raise Interrupted from None
+        if progress.step not in self.checkpoints.steps():
+            self.save()
+        if progress.step % config.evaluate_steps:
+            self._evaluate()
+
+    def save(self) -> None:
+        """Writes a checkpoint of this very moment."""
+        state = {"progress": dataclasses.asdict(self.progress), "identity": self.identity}
+        with _no_interrupt():
+            self.checkpoints.save(self.progress.step, self.variables, state)
+
+    def record(self, figures: dict) -> None:
+        """Appends figures to `metrics.jsonl` and TensorBoard."""
+        with open(self._run_dir / "metrics.jsonl", "a", encoding="utf-8") as file:
+            file.write(json.dumps({"step": self.progress.step, **figures}) + "\n")
+        if self._writer is None:
+            self._writer = tf.summary.create_file_writer(str(self._run_dir / "tensorboard"))
+        with self._writer.as_default(step=self.progress.step):
+            for name, value in figures.items():
+                if isinstance(value, (int, float)):
+                    tf.summary.scalar(name, value)
+        self._writer.flush()
+
+    def _finished(self) -> bool:
+        limit = self.config.max_minutes
+        return self.progress.step >= self.config.steps or (
+            limit is not None and self.progress.seconds >= 60 * limit
+        )
+
+    def _update(self, bucket, indices) -> None:
+        progress, start = self.progress, time.perf_counter()
+        result = self.step(*self.batches.arrays(bucket, indices))
+        if not math.isfinite(result.loss):
+            raise FloatingPointError(
+                f"The loss is {result.loss} at update {progress.step + 1} (epoch "
+                f"{progress.epoch}, batch {progress.batch}, learning rate "
+                f"{float(self.optimizer.learning_rate):.2e}). The last checkpoint is kept. Lower "
+                "schedule_factor, raise warmup_steps, or train in float32."
+            )
+        progress.step += 1
+        progress.batch += 1
+        progress.tokens += result.tokens
+        progress.seconds += time.perf_counter() - start
+        loss = result.loss / max(result.tokens, 1.0)
+        perplexity = math.exp(min(result.nll / max(result.tokens, 1.0), 50.0))
+        if self.on_step is not None:
+            self.on_step(progress, loss, perplexity)
+        if progress.step % 50 == 0:
+            self.record(
+                {
+                    "loss": loss,
+                    "perplexity": perplexity,
+                    "learning_rate": float(self.optimizer.learning_rate),
+                    "tokens_per_second": progress.tokens / progress.seconds,
+                    "minutes": progress.seconds / 60,
+                }
+            )
+
+    def _evaluate(self) -> None:
+        if self.evaluate is None:
+            return
+        figures = self.evaluate(self)
+        self.record({f"valid_{name}": value for name, value in figures.items()})
+        if figures.get("bleu", -1.0) > self.progress.best_bleu:
+            self.progress.best_bleu = figures["bleu"]
+            self.save()
+            self.checkpoints.mark_best(self.progress.step)
+
+    def _check_identity(self, state: dict) -> None:
+        for name, expected in self.identity.items():
+            found = state["identity"].get(name)
+            if found != json.loads(json.dumps(expected)):
+                raise ValueError(
+                    f"The checkpoints in {self.checkpoints.folder} were trained with another "
+                    f"{name}: {_difference(found, expected)}. Give another run directory, or "
+                    "the settings of the run that wrote them."
+                )
+
+
+def _difference(found, expected) -> str:
+    """What differs, in a few words."""
+    if not isinstance(found, dict) or not isinstance(expected, dict):
+        return f"{found} there, {expected} now"
+    names = [n for n in expected if found.get(n) != expected[n]]
+    return "; ".join(f"{n} is {found.get(n)!r} there and {expected[n]!r} now" for n in names)
+
+
+@contextlib.contextmanager
+def _no_interrupt():
+    """Holds Ctrl-C back while a checkpoint is written (in the main thread, where it arrives)."""
+    import signal
+    import threading
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    held = []
+    previous = signal.signal(signal.SIGINT, lambda *_: held.append(True))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
+    if held:
+        raise KeyboardInterrupt
