@@ -42,7 +42,7 @@ class _Config:
     @classmethod
     def from_dict(cls, values: dict):
         """The configuration that `to_dict` wrote; unknown names and wrong types are errors."""
-        return cls(**cls._checked(values))
+        return cls(**cls._known(values))
 
     def to_dict(self) -> dict:
         """All fields by name, ready for JSON."""
@@ -50,18 +50,23 @@ class _Config:
 
     def replace(self, **overrides):
         """A copy with some fields changed; unknown names and wrong types are errors."""
-        return dataclasses.replace(self, **self._checked(overrides))
+        return dataclasses.replace(self, **self._known(overrides))
+
+    def __post_init__(self):
+        hints = typing.get_type_hints(type(self))
+        for field in dataclasses.fields(self):
+            value = _fit(type(self), field.name, hints[field.name], getattr(self, field.name))
+            object.__setattr__(self, field.name, value)  # the way to set a frozen field
 
     @classmethod
-    def _checked(cls, values: dict) -> dict:
-        fields = typing.get_type_hints(cls)
-        fields = {f.name: fields[f.name] for f in dataclasses.fields(cls)}
+    def _known(cls, values: dict) -> dict:
+        fields = {field.name for field in dataclasses.fields(cls)}
         for name in values:
             if name not in fields:
                 raise ValueError(
                     f"{cls.__name__} has no field {name!r}. It has: {', '.join(sorted(fields))}."
                 )
-        return {name: _fit(cls, name, fields[name], value) for name, value in values.items()}
+        return values
 
     def _require(self, condition: bool, name: str, expected: str) -> None:
         if not condition:
@@ -117,6 +122,7 @@ class TransformerConfig(_Config):
     layer_norm_epsilon: float = 1e-6  # added to the variance
 
     def __post_init__(self):
+        super().__post_init__()
         for name in ("vocab_size", "num_layers", "d_model", "d_ff", "num_heads", "max_positions"):
             self._require(getattr(self, name) >= 1, name, "at least 1")
         for name in ("target_vocab_size", "num_decoder_layers", "d_k", "d_v", "attention_window"):
@@ -197,6 +203,7 @@ class TrainingConfig(_Config):
     seed: int = 1  # of initial weights, shuffling and dropout
 
     def __post_init__(self):
+        super().__post_init__()
         positive = (
             "steps batch_tokens num_buckets warmup_steps checkpoint_steps keep_checkpoints "
             "average_last evaluate_steps evaluate_sentences"
@@ -240,6 +247,7 @@ class DecodingConfig(_Config):
     batch_size: int = 32  # sentences translated at a time
 
     def __post_init__(self):
+        super().__post_init__()
         for name in ("beam_size", "extra_length", "batch_size"):
             self._require(getattr(self, name) >= 1, name, "at least 1")
         self._require(self.max_source_length >= 2, "max_source_length", "at least 2")
@@ -265,6 +273,7 @@ class DataConfig(_Config):
     shared_vocab: bool = True  # one vocabulary for both languages
 
     def __post_init__(self):
+        super().__post_init__()
         self._require(self.vocab_kind in ("bpe", "wordpiece"), "vocab_kind", "'bpe' or 'wordpiece'")
         for part in ("train", "valid", "test"):
             one, other = getattr(self, f"{part}_source"), getattr(self, f"{part}_target")

@@ -82,7 +82,9 @@ def next_version(folder: str | os.PathLike) -> pathlib.Path:
     return folder / str(max(versions, default=0) + 1)
 
 
-def export(model, vocabularies, config: DecodingConfig, path: str | os.PathLike) -> None:
+def export_saved_model(
+    model, vocabularies, config: DecodingConfig, path: str | os.PathLike
+) -> None:
     """Writes a SavedModel with the vocabularies inside and the search options fixed.
 
     Args:
@@ -95,7 +97,7 @@ def export(model, vocabularies, config: DecodingConfig, path: str | os.PathLike)
         ValueError: The folder exists, or cannot be written.
 
     Example:
-        >>> export(model, vocabularies, DecodingConfig(beam_size=4), "saved_models/demo/1")
+        >>> export_saved_model(model, vocabularies, DecodingConfig(), "saved_models/demo/1")
     """
     path = pathlib.Path(path)
     if path.exists():

@@ -22,7 +22,7 @@ from keras_transformer.data.encoding import EncodedPairs, encode_pairs
 from keras_transformer.data.tfds import load_tfds
 from keras_transformer.decoding.translator import TranslationGraph, Translator
 from keras_transformer.evaluation.bleu import corpus_bleu
-from keras_transformer.export import export, load, next_version
+from keras_transformer.export import export_saved_model, load, next_version
 from keras_transformer.model import build_transformer
 from keras_transformer.run_directory import RunConfig, load_run, write_json
 from keras_transformer.text.vocabulary import Vocabularies
@@ -95,7 +95,8 @@ class Job:
         say: Callable[[str], None] = lambda line: None,
         on_step: Callable[[Progress, float, float], None] | None = None,
     ):
-        self.config, self.run_dir, self.say, self.on_step = config, pathlib.Path(run_dir), say, on_step
+        self.config, self.run_dir = config, pathlib.Path(run_dir)
+        self.say, self.on_step = say, on_step
         self.export_to = None if export_to is None else pathlib.Path(export_to)
         self.strategy = make_strategy(strategy)
 
@@ -110,9 +111,9 @@ class Job:
             Interrupted: On Ctrl-C while training, once the state is saved.
         """
         start = time.perf_counter()
+        self._check_settings()
         texts = load_texts(self.config.data)
-        self._check_before_work(texts)
-        self._make_run_dir()
+        self._make_folders()
         vocabularies = self._vocabularies(texts.train)
         config = self._resolve(vocabularies)
         pairs = encode_pairs(texts.train, vocabularies, config.training.max_length)
@@ -127,15 +128,16 @@ class Job:
         write_json(self.run_dir / "config.json", config.to_dict())
 
         trainer = self._train(config, vocabularies, texts, batches)
+        progress = trainer.progress
         report = {
             "config": config.to_dict(),
-            "updates": trainer.progress.step,
-            "epochs": trainer.progress.epoch + trainer.progress.batch / len(batches.epoch(0)),
-            "training_minutes": trainer.progress.seconds / 60,
-            "target_tokens": int(trainer.progress.tokens),
-            "target_tokens_per_second": trainer.progress.tokens / max(trainer.progress.seconds, 1e-9),
+            "updates": progress.step,
+            "epochs": progress.epoch + progress.batch / len(batches.epoch(0)),
+            "training_minutes": progress.seconds / 60,
+            "target_tokens": int(progress.tokens),
+            "target_tokens_per_second": progress.tokens / max(progress.seconds, 1e-9),
             "padding": batches.padding(),
-            "best_valid_bleu": trainer.progress.best_bleu,
+            "best_valid_bleu": progress.best_bleu,
             "parameters": trainer.model.count_params(),
         }
         report |= self._export_and_score(texts.test)
@@ -143,7 +145,7 @@ class Job:
         write_json(self.run_dir / "report.json", report)
         return report
 
-    def _check_before_work(self, texts: Texts) -> None:
+    def _check_settings(self) -> None:
         if self.config.data.shared_vocab != (self.config.model.tie_embeddings == "all"):
             raise ValueError(
                 "model.tie_embeddings='all' goes with data.shared_vocab=true, and the others with "
@@ -151,7 +153,7 @@ class Job:
                 f"shared_vocab={self.config.data.shared_vocab}."
             )
 
-    def _make_run_dir(self) -> None:
+    def _make_folders(self) -> None:
         for folder in filter(None, (self.run_dir, self.export_to)):
             try:
                 folder.mkdir(parents=True, exist_ok=True)
@@ -166,21 +168,36 @@ class Job:
     def _vocabularies(self, train: ParallelText) -> Vocabularies:
         folder = self.run_dir / "vocab"
         if (folder / "vocab.json").exists():
-            return Vocabularies.load(folder)
+            return self._checked(Vocabularies.load(folder))
         data, model = self.config.data, self.config.model
         self.say(f"Learning a vocabulary of {model.vocab_size} from {len(train)} pairs ...")
         vocabularies = Vocabularies.learn(
-            train.source, train.target, data.vocab_kind, model.vocab_size, data.shared_vocab
+            train.source,
+            train.target,
+            data.vocab_kind,
+            model.vocab_size,
+            data.shared_vocab,
+            target_vocab_size=model.target_vocab_size,
         )
         vocabularies.save(folder)
         return vocabularies
 
+    def _checked(self, found: Vocabularies) -> Vocabularies:
+        data, model = self.config.data, self.config.model
+        asked = (data.vocab_kind, data.shared_vocab, model.vocab_size, model.target_vocab_size_)
+        there = (found.source.kind, found.shared, found.source.vocab_size, found.target.vocab_size)
+        if asked != there:
+            raise ValueError(
+                f"The vocabulary in {self.run_dir / 'vocab'} (kind, shared, source and target "
+                f"size: {there}) is not the one asked for {asked}. Give another run directory, or "
+                "the settings of the run that learnt it."
+            )
+        return found
+
     def _resolve(self, vocabularies: Vocabularies) -> RunConfig:
         """The settings with the vocabulary's own sizes."""
         sizes = {"vocab_size": vocabularies.source.vocab_size}
-        sizes["target_vocab_size"] = (
-            None if vocabularies.shared else vocabularies.target.vocab_size
-        )
+        sizes["target_vocab_size"] = None if vocabularies.shared else vocabularies.target.vocab_size
         return dataclasses.replace(self.config, model=self.config.model.replace(**sizes))
 
     def _describe(self, texts: Texts, pairs: EncodedPairs, batches: TokenBatches) -> None:
@@ -203,7 +220,12 @@ class Job:
             batches,
             self.strategy,
             self.run_dir,
-            identity={"model": config.model.to_dict(), "vocabulary": vocabularies.fingerprint},
+            identity={
+                "model": config.model.to_dict(),
+                "vocabulary": vocabularies.fingerprint,
+                "training text": texts.train.fingerprint,
+                "batches": batches.settings,
+            },
             evaluate=valid,
             on_step=self.on_step,
         )
@@ -224,7 +246,7 @@ class Job:
         model, vocabularies, decoding = load_run(self.run_dir, "average")
         if self.export_to is not None:
             path = next_version(self.export_to)
-            export(model, vocabularies, decoding, path)
+            export_saved_model(model, vocabularies, decoding, path)
             self.say(f"Exported to {path}.")
             report["export"] = str(path)
             translator = load(path)
@@ -282,5 +304,3 @@ class _Validation:
             f"perplexity {figures['perplexity']:.2f}, BLEU {bleu:.2f} (greedy)."
         )
         return figures
-
-

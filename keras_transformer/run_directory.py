@@ -13,6 +13,8 @@ import pathlib
 
 from keras_transformer.config import DataConfig, DecodingConfig, TrainingConfig, TransformerConfig
 from keras_transformer.model import build_transformer
+from keras_transformer.presets import find_preset
+from keras_transformer.text.lines import write_bytes
 from keras_transformer.text.vocabulary import Vocabularies
 from keras_transformer.training.checkpoints import Checkpoints, named_variables
 
@@ -29,6 +31,40 @@ class RunConfig:
     def to_dict(self) -> dict:
         """All settings, part by part, ready for JSON."""
         return {f.name: getattr(self, f.name).to_dict() for f in dataclasses.fields(self)}
+
+    @classmethod
+    def from_preset(
+        cls, name: str, data: dict | None = None, settings: list[str] | None = None
+    ) -> RunConfig:
+        """The settings of a preset, with some replaced.
+
+        Args:
+            name: The preset's.
+            data: Fields of `DataConfig`.
+            settings: Overrides as "PART.FIELD=VALUE", such as "model.num_layers=4"; the value is
+                JSON, or a word as it stands.
+
+        Raises:
+            ValueError: A name is unknown, or a value does not fit.
+        """
+        preset = find_preset(name)
+        data_config = DataConfig().replace(**(data or {}))
+        config = cls(preset.model, preset.training, preset.decoding, data_config)
+        parts = [f.name for f in dataclasses.fields(cls)]
+        changes: dict[str, dict] = {part: {} for part in parts}
+        for setting in settings or []:
+            key, equals, value = setting.partition("=")
+            part, dot, field = key.partition(".")
+            if not equals or not dot or part not in parts:
+                raise ValueError(
+                    "A setting should be PART.FIELD=VALUE, with PART one of "
+                    f"{', '.join(parts)}. Received: {setting!r}."
+                )
+            try:
+                changes[part][field] = json.loads(value)
+            except json.JSONDecodeError:
+                changes[part][field] = value
+        return cls(**{part: getattr(config, part).replace(**changes[part]) for part in parts})
 
     @classmethod
     def load(cls, run_dir: str | os.PathLike) -> RunConfig:
@@ -54,11 +90,8 @@ class RunConfig:
 
 
 def write_json(path: str | os.PathLike, values) -> None:
-    """Writes JSON under another name, then renames."""
-    path = pathlib.Path(path)
-    temporary = path.with_name(f".{path.name}.writing")
-    temporary.write_text(json.dumps(values, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(temporary, path)
+    """Writes values as JSON, at once or not at all."""
+    write_bytes(path, (json.dumps(values, indent=1, ensure_ascii=False) + "\n").encode("utf-8"))
 
 
 def load_run(run_dir: str | os.PathLike, checkpoint: str | int = "average"):

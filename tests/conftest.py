@@ -1,11 +1,14 @@
-"""Shared fixtures: where the real corpora are, and warnings of our own as errors."""
+"""Shared fixtures: where the real corpora are, and a small trained world."""
 
 import os
 import pathlib
 
+# Before TensorFlow is imported: its notes about GPUs it did not find are no one's news.
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
 import pytest
 
-_ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(scope="session")
@@ -14,9 +17,7 @@ def real_data() -> pathlib.Path:
 
     Found through the environment variable KERAS_TRANSFORMER_DATA, by default `../shared/data`.
     """
-    folder = pathlib.Path(
-        os.environ.get("KERAS_TRANSFORMER_DATA", _ROOT.parent / "shared" / "data")
-    )
+    folder = pathlib.Path(os.environ.get("KERAS_TRANSFORMER_DATA", ROOT.parent / "shared" / "data"))
     if not (folder / "multi30k" / "train.en.gz").exists():
         message = (
             f"the real corpora are not in {folder}; set KERAS_TRANSFORMER_DATA to the folder "

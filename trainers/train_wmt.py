@@ -1,11 +1,110 @@
 """Trains a translation model from text to a scored SavedModel (paper sections 5 and 6.1).
 
-With no argument it runs the built-in synthetic demo: `python trainers/train_wmt.py`.
+With no argument it runs the built-in synthetic demo:
+
+    python trainers/train_wmt.py
+
+Files, or a TFDS dataset as in the paper:
+
+    python trainers/train_wmt.py --train-source a.en.gz --train-target a.de.gz ... --preset tiny
+    python trainers/train_wmt.py --dataset wmt14_translate/de-en --preset base
+
+The same command again goes on where it was stopped.
 """
 
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
 import sys
 
-from keras_transformer.cli import train_main
+from keras_transformer.console import TrainingBar, run_command
+
+DATA_FLAGS = {
+    "dataset": "a TFDS translation dataset, such as wmt14_translate/de-en",
+    "data-dir": "where TFDS keeps its data",
+    "source": "language translated from (with --dataset)",
+    "target": "language translated to (with --dataset)",
+    "train-source": "training text, UTF-8, plain or .gz, one sentence a line",
+    "train-target": "its translation, line by line",
+    "train-tsv": "training text as one file: source, tab, target",
+    "valid-source": "validation text",
+    "valid-target": "its translation",
+    "test-source": "test text, translated and scored at the end",
+    "test-target": "its translation",
+    "vocab-kind": "bpe (SentencePiece) or wordpiece",
+}
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--preset", help="named settings; default: demo without data, else base")
+    for flag, text in DATA_FLAGS.items():
+        parser.add_argument(f"--{flag}", help=text)
+    parser.add_argument("--run-dir", help="the run's folder (default: runs/PRESET)")
+    parser.add_argument(
+        "--export-to", help="export below this folder (default: saved_models/NAME OF THE RUN)"
+    )
+    parser.add_argument("--strategy", default="auto", help="auto, single or mirrored")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="PART.FIELD=VALUE",
+        help="override any setting of model., training., decoding. or data., such as "
+        "--set training.max_minutes=40",
+    )
+    return run_command(train, parser.parse_args(argv))
+
+
+def train(arguments: argparse.Namespace) -> int:
+    """Runs the job and prints what came of it."""
+    from keras_transformer.job import Job
+    from keras_transformer.run_directory import RunConfig
+    from keras_transformer.training.memory import keep_freed_memory
+    from keras_transformer.training.trainer import Interrupted
+
+    keep_freed_memory()
+    names = [flag.replace("-", "_") for flag in DATA_FLAGS]
+    data = {name: getattr(arguments, name) for name in names}
+    data = {name: value for name, value in data.items() if value is not None}
+    has_data = {"dataset", "train_source", "train_target", "train_tsv"} & set(data)
+    preset = arguments.preset or ("base" if has_data else "demo")
+    config = RunConfig.from_preset(preset, data, arguments.set)
+    run_dir = arguments.run_dir or os.path.join("runs", preset)
+    name = os.path.basename(os.path.abspath(run_dir))
+    export_to = arguments.export_to or os.path.join("saved_models", name)
+    try:
+        with TrainingBar(config.training.steps, config.training.max_minutes) as bar:
+            job = Job(config, run_dir, export_to, arguments.strategy, bar.say, bar.on_step)
+            report = job.run()
+    except Interrupted:
+        command = shlex.join([os.path.basename(sys.executable), *sys.argv])
+        print(f"Stopped, and saved in {run_dir}. To go on: {command}", file=sys.stderr)
+        return 130
+    print_report(report, run_dir)
+    return 0
+
+
+def print_report(report: dict, run_dir: str) -> None:
+    test = report.get("test")
+    if test:
+        for sample in test["samples"]:
+            print(f"\n  source:      {sample['source']}")
+            print(f"  reference:   {sample['reference']}")
+            print(f"  translation: {sample['translation']}")
+        print(f"\nTest BLEU {test['bleu']:.2f}, {test['sentences']} sentences, {test['text']}")
+        print(f"  {test['details']}\n  {test['signature']}")
+    print(
+        f"{report['updates']} updates in {report['training_minutes']:.1f} minutes of training, "
+        f"{report['target_tokens_per_second']:,.0f} target tokens a second; "
+        f"{report['total_minutes']:.1f} minutes in all.\nReport: {run_dir}/report.json"
+    )
+    print(f"Translate with: keras-transformer translate --model {report['export']} < in.txt")
+
 
 if __name__ == "__main__":
-    sys.exit(train_main())
+    sys.exit(main())

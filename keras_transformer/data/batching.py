@@ -76,6 +76,13 @@ class TokenBatches:
 
     def __init__(self, pairs: EncodedPairs, batch_tokens, num_buckets, seed, shards=1):
         self.pairs, self.seed = pairs, seed
+        # What decides the batches, beside the pairs; training can only go on with the same.
+        self.settings = {
+            "batch_tokens": batch_tokens,
+            "num_buckets": num_buckets,
+            "seed": seed,
+            "pairs": len(pairs),
+        }
         lengths = np.maximum(pairs.source_lengths, pairs.target_lengths)
         if batch_tokens < lengths.max() * shards:
             raise ValueError(

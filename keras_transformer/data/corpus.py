@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import itertools
 import pathlib
 
 from keras_transformer.text.lines import read_lines
@@ -33,6 +35,14 @@ class ParallelText:
 
     def __len__(self) -> int:
         return len(self.source)
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256, in hex, of all lines of both sides."""
+        digest = hashlib.sha256()
+        for line in itertools.chain(self.source, self.target):
+            digest.update(line.encode("utf-8", "surrogatepass") + b"\n")
+        return digest.hexdigest()
 
     def head(self, count: int) -> ParallelText:
         """The first `count` pairs."""

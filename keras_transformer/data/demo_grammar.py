@@ -186,9 +186,7 @@ def noun_phrase(
     german = _join(heads, endings, adjective, gender, words, after)
     negative = None
     if determiner in ("", "a") and owner is None:
-        negative = _join(
-            _declined("kein", _LIKE_EIN, gender), _MIXED, adjective, gender, words, ""
-        )
+        negative = _join(_declined("kein", _LIKE_EIN, gender), _MIXED, adjective, gender, words, "")
     name = noun.english_plural if plural else noun.english
     rest = f"{adjective} {name}" if adjective else name
     if english == "a" and rest[0] in "aeiou":

@@ -91,9 +91,7 @@ def beam_search(
         log_probs = tf.nn.log_softmax(logits) + _never(logits.shape[-1])
         totals = state.log_probs[:, :, None] + log_probs
         vocab_size = tf.shape(logits)[-1]
-        best, index = tf.math.top_k(
-            tf.reshape(totals, (batch, beam_size * vocab_size)), beam_size
-        )
+        best, index = tf.math.top_k(tf.reshape(totals, (batch, beam_size * vocab_size)), beam_size)
         beams, tokens = index // vocab_size, index % vocab_size
         ids = tf.concat([tf.gather(state.ids, beams, batch_dims=1), tokens[:, :, None]], axis=2)
         step = state.step + 1

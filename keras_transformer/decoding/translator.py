@@ -31,9 +31,7 @@ class TranslationGraph(tf.Module):
         config: How to search.
     """
 
-    def __init__(
-        self, model: keras.Model, vocabularies: Vocabularies, config: DecodingConfig
-    ):
+    def __init__(self, model: keras.Model, vocabularies: Vocabularies, config: DecodingConfig):
         super().__init__(name="translation_graph")
         self.config = config
         self.source_tokenizer, self.target_tokenizer = vocabularies.source, vocabularies.target

@@ -91,13 +91,14 @@ class MultiHeadAttention(keras.layers.Layer):
         self.value.build(value_shape)
         self.output_projection.build((*query_shape[:-1], self.num_heads * self.d_v))
 
-    def call(self, query, value, mask=None, training=None, return_weights=False):
+    def call(self, query, value, attention_mask=None, training=None, return_weights=False):
         """Attends from `query` to `value`.
 
         Args:
             query: `[batch, query_length, d_model]`.
             value: `[batch, key_length, d_model]`, what keys and values are made of.
-            mask: bool, broadcastable to `[batch, heads, query_length, key_length]`.
+            attention_mask: bool, broadcastable to `[batch, heads, query_length, key_length]`,
+                True = attend. (Keras gives a meaning of its own to an argument named `mask`.)
             training: Whether dropout works.
             return_weights: Whether to return the attention weights as well.
 
@@ -106,7 +107,7 @@ class MultiHeadAttention(keras.layers.Layer):
             `[batch, heads, query_length, key_length]`.
         """
         keys, values = self.project(value)
-        output, weights = self.attend(query, keys, values, mask, training=training)
+        output, weights = self.attend(query, keys, values, attention_mask, training=training)
         return (output, weights) if return_weights else output
 
     def project(self, value):
@@ -122,15 +123,22 @@ class MultiHeadAttention(keras.layers.Layer):
             self._split_heads(self.query(query)), keys, values, mask, dropout
         )
         length = ops.shape(query)[1]
-        joined = ops.reshape(ops.transpose(heads, (0, 2, 1, 3)), (-1, length, self.num_heads * self.d_v))
+        heads = ops.transpose(heads, (0, 2, 1, 3))
+        joined = ops.reshape(heads, (-1, length, self.num_heads * self.d_v))
         return self.output_projection(joined), weights
 
     def _split_heads(self, x):
         x = ops.reshape(x, (-1, ops.shape(x)[1], self.num_heads, x.shape[-1] // self.num_heads))
         return ops.transpose(x, (0, 2, 1, 3))
 
-    def compute_output_shape(self, query_shape, value_shape):
-        return query_shape
+    def compute_output_spec(
+        self, query, value, attention_mask=None, training=None, return_weights=False
+    ):
+        output = keras.KerasTensor(query.shape, dtype=self.compute_dtype)
+        if not return_weights:
+            return output
+        shape = (query.shape[0], self.num_heads, query.shape[1], value.shape[1])
+        return output, keras.KerasTensor(shape, dtype="float32")
 
     def get_config(self):
         names = ("num_heads", "d_k", "d_v", "dropout")

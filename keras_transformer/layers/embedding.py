@@ -34,6 +34,7 @@ class TokenEmbedding(keras.layers.Layer):
         self.table = self.add_weight(
             shape=(self.vocab_size, self.d_model),
             initializer=keras.initializers.RandomNormal(stddev=self.d_model**-0.5),
+            autocast=False,  # rows are cast when taken, and logits are float32
             name="table",
         )
 
@@ -91,6 +92,7 @@ class OutputProjection(keras.layers.Layer):
         self.kernel = self.add_weight(
             shape=(d_model, self.vocab_size),
             initializer=keras.initializers.RandomNormal(stddev=d_model**-0.5),
+            autocast=False,  # logits are float32
             name="kernel",
         )
 

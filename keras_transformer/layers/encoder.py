@@ -25,17 +25,17 @@ class EncoderLayer(Block):
         for layer in (self.self_attention_residual, self.feed_forward, self.feed_forward_residual):
             layer.build(x_shape)
 
-    def call(self, x, mask=None, training=None):
+    def call(self, x, self_mask=None, training=None):
         """Maps `[batch, length, d_model]` to the same shape.
 
         Args:
             x: `[batch, length, d_model]`.
-            mask: bool, broadcastable to `[batch, heads, length, length]`, True = attend.
+            self_mask: bool, broadcastable to `[batch, heads, length, length]`, True = attend.
             training: Whether dropout works.
         """
         x = self.self_attention_residual(
             x,
-            sublayer=lambda x: self.self_attention(x, x, mask, training=training),
+            sublayer=lambda x: self.self_attention(x, x, self_mask, training=training),
             training=training,
         )
         return self.feed_forward_residual(
@@ -60,10 +60,10 @@ class Encoder(Stack):
     def build(self, x_shape):
         self._build_stack(x_shape)
 
-    def call(self, x, mask=None, training=None):
+    def call(self, x, self_mask=None, training=None):
         """As `EncoderLayer.call`."""
         for block in self.blocks:
-            x = block(x, mask, training=training)
+            x = block(x, self_mask=self_mask, training=training)
         return self._finish(x)
 
     def compute_output_shape(self, x_shape):

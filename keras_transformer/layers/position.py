@@ -62,6 +62,7 @@ class PositionalEncoding(keras.layers.Layer):
             self.table = self.add_weight(
                 shape=(self.max_positions, d_model),
                 initializer=keras.initializers.RandomNormal(stddev=d_model**-0.5),
+                autocast=False,  # rows are cast when taken
                 name="table",
             )
         elif d_model % 2:

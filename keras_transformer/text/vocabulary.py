@@ -115,11 +115,12 @@ class Vocabularies:
         shared: bool = True,
         seed: int = 0,
         sample_size: int | None = None,
+        target_vocab_size: int | None = None,
     ) -> Vocabularies:
-        """Learns one vocabulary from both sides together, or one from each, of `vocab_size` each.
+        """Learns one vocabulary from both sides together, or one from each.
 
         The arguments and errors are those of `learn_tokenizer`; a shared vocabulary draws
-        `sample_size` lines from each side.
+        `sample_size` lines from each side, and separate ones may have another size for the target.
         """
         arguments = {"kind": kind, "vocab_size": vocab_size, "seed": seed}
         if shared:
@@ -127,9 +128,10 @@ class Vocabularies:
             one = learn_tokenizer(both, **arguments)
             return cls(one, one, True)
         arguments["sample_size"] = sample_size
+        target_size = vocab_size if target_vocab_size is None else target_vocab_size
         return cls(
             _learn_side("source", source_lines, arguments),
-            _learn_side("target", target_lines, arguments),
+            _learn_side("target", target_lines, arguments | {"vocab_size": target_size}),
             False,
         )
 

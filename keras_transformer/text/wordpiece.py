@@ -168,11 +168,7 @@ def _count_chunks(lines: Sequence[str], alphabet: set[str]) -> dict[str, int]:
         batch = tf.constant(lines[start : start + 10_000])
         counts.update(_chunks(batch, pattern).flat_values.numpy().tolist())
     chunks = {chunk.decode("utf-8"): count for chunk, count in counts.items()}
-    return {
-        chunk: count
-        for chunk, count in chunks.items()
-        if 1 < len(chunk) <= _MAX_LEARNT_LENGTH
-    }
+    return {chunk: count for chunk, count in chunks.items() if 1 < len(chunk) <= _MAX_LEARNT_LENGTH}
 
 
 def _chunks(strings: tf.Tensor, pattern: str) -> tf.RaggedTensor:

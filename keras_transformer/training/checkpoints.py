@@ -6,6 +6,7 @@ checksums) and `state.json`. It is written under another name and renamed when w
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import pathlib
@@ -31,7 +32,12 @@ def named_variables(model, optimizer=None) -> dict[str, tf.Variable]:
     named = {f"model/{variable.path}": variable.value for variable in model.weights}
     named |= {f"random/{i}": variable.value for i, variable in enumerate(states)}
     if optimizer is not None:
-        named |= {f"optimizer/{variable.path}": variable.value for variable in optimizer.variables}
+        # Without the optimiser's own name, which Keras counts up: adam, adam_1, ...
+        paths = [variable.path.split("/", 1)[-1] for variable in optimizer.variables]
+        named |= {
+            f"optimizer/{path}": variable.value
+            for path, variable in zip(paths, optimizer.variables, strict=True)
+        }
     return named
 
 
@@ -121,7 +127,7 @@ class Checkpoints:
         A damaged one is passed over with a warning that names it and the one before.
         """
         steps = self.steps()[::-1]
-        for step, before in zip(steps, [*steps[1:], None], strict=True):
+        for step, before in itertools.zip_longest(steps, steps[1:]):
             try:
                 return self.restore(step, variables)
             except (OSError, _DamagedError, json.JSONDecodeError) as error:
@@ -162,7 +168,7 @@ class Checkpoints:
                         ". Train with the configuration that wrote it, or into another folder."
                     )
             return {name: reader.get_tensor(name) for name in variables}
-        except (tf.errors.OpError, RuntimeError) as error:
+        except (tf.errors.OpError, RuntimeError, IndexError) as error:
             raise _DamagedError(str(error).splitlines()[0]) from error
 
     def _prune(self) -> None:

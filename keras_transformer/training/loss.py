@@ -1,4 +1,4 @@
-"""Label-smoothed cross entropy (paper section 5.4), summed over tokens and divided by their number."""
+"""Label-smoothed cross entropy (paper section 5.4): a sum over tokens, by their number."""
 
 import keras
 import tensorflow as tf

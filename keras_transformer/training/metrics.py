@@ -37,7 +37,8 @@ class TokenAccuracy(_TokenMean):
         super().__init__(name=name, **kwargs)
 
     def _values(self, y_true, y_pred):
-        return ops.cast(ops.equal(ops.cast(ops.argmax(y_pred, axis=-1), "int32"), y_true), "float32")
+        predicted = ops.argmax(y_pred, axis=-1)
+        return ops.cast(ops.equal(predicted, ops.cast(y_true, predicted.dtype)), "float32")
 
 
 @keras.saving.register_keras_serializable("keras_transformer")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import math
 import pathlib
 import random
+import signal
+import threading
 import time
 from collections.abc import Callable
 
@@ -22,7 +23,7 @@ from keras_transformer.training.step import TrainStep
 
 
 class Interrupted(Exception):
-    """Training was stopped from outside (Ctrl-C); its state was saved first."""
+    """Training was stopped from outside (Ctrl-C, SIGTERM); its state was saved first."""
 
 
 @dataclasses.dataclass
@@ -34,6 +35,7 @@ class Progress:
         epoch, batch: The next batch: the epoch's number and the place in its plan.
         seconds: Of training so far, evaluations left out, resumes included.
         tokens: Real target tokens trained on.
+        evaluated: The update after which validation was last done.
         best_bleu: The best validation BLEU.
     """
 
@@ -42,6 +44,7 @@ class Progress:
     batch: int = 0
     seconds: float = 0.0
     tokens: float = 0.0
+    evaluated: int = 0
     best_bleu: float = -1.0
 
 
@@ -116,11 +119,11 @@ class Trainer:
         """Trains until `steps` or `max_minutes`, then saves.
 
         Raises:
-            Interrupted: On Ctrl-C, once the state is saved.
+            Interrupted: On Ctrl-C or SIGTERM, once the update is done and the state saved.
             FloatingPointError: The loss is not finite; the last checkpoint stays as it was.
         """
         config, progress = self.config, self.progress
-        try:
+        with _StopSignal() as stop:
             while not self._finished():
                 plan = self.batches.epoch(progress.epoch)
                 for bucket, indices in plan[progress.batch :]:
@@ -131,21 +134,20 @@ class Trainer:
                         self.save()
                     if progress.step % config.evaluate_steps == 0:
                         self._evaluate()
+                    if stop.received:
+                        self.save()
+                        raise Interrupted
                     if self._finished():
                         break
-        except KeyboardInterrupt:
-            self.save()
-            raise Interrupted from None
         if progress.step not in self.checkpoints.steps():
             self.save()
-        if progress.step % config.evaluate_steps:
+        if progress.evaluated != progress.step:
             self._evaluate()
 
     def save(self) -> None:
         """Writes a checkpoint of this very moment."""
         state = {"progress": dataclasses.asdict(self.progress), "identity": self.identity}
-        with _no_interrupt():
-            self.checkpoints.save(self.progress.step, self.variables, state)
+        self.checkpoints.save(self.progress.step, self.variables, state)
 
     def record(self, figures: dict) -> None:
         """Appends figures to `metrics.jsonl` and TensorBoard."""
@@ -195,13 +197,16 @@ class Trainer:
             )
 
     def _evaluate(self) -> None:
+        self.progress.evaluated = self.progress.step
         if self.evaluate is None:
             return
         figures = self.evaluate(self)
         self.record({f"valid_{name}": value for name, value in figures.items()})
-        if figures.get("bleu", -1.0) > self.progress.best_bleu:
+        is_best = figures.get("bleu", -1.0) > self.progress.best_bleu
+        if is_best:
             self.progress.best_bleu = figures["bleu"]
-            self.save()
+        self.save()  # with what the evaluation found
+        if is_best:
             self.checkpoints.mark_best(self.progress.step)
 
     def _check_identity(self, state: dict) -> None:
@@ -223,20 +228,26 @@ def _difference(found, expected) -> str:
     return "; ".join(f"{n} is {found.get(n)!r} there and {expected[n]!r} now" for n in names)
 
 
-@contextlib.contextmanager
-def _no_interrupt():
-    """Holds Ctrl-C back while a checkpoint is written (in the main thread, where it arrives)."""
-    import signal
-    import threading
+class _StopSignal:
+    """Notes Ctrl-C and SIGTERM while it is entered, so that no update is cut in half.
 
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    held = []
-    previous = signal.signal(signal.SIGINT, lambda *_: held.append(True))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, previous)
-    if held:
-        raise KeyboardInterrupt
+    A second one acts as it always does.
+    """
+
+    def __init__(self):
+        self.received, self._previous = False, {}
+
+    def __enter__(self) -> _StopSignal:
+        if threading.current_thread() is threading.main_thread():  # only there they can be caught
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._previous[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        self._previous = {}
+
+    def _note(self, *_) -> None:
+        self.received = True
+        self.__exit__()

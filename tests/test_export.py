@@ -1,0 +1,145 @@
+"""The SavedModel says what Python says, in a fresh process, from another folder."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_transformer.config import END_ID, DecodingConfig, TransformerConfig
+from keras_transformer.data.demo import make_demo_corpus
+from keras_transformer.decoding.translator import Translator
+from keras_transformer.export import export_saved_model, load, next_version
+from keras_transformer.model import build_transformer
+from keras_transformer.text.vocabulary import Vocabularies
+
+CONFIG = DecodingConfig(beam_size=3, extra_length=5, max_source_length=40)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """A random model, its vocabularies, and an export that was moved after it was written."""
+    folder = tmp_path_factory.mktemp("exports")
+    source, target = make_demo_corpus(300, 1, 1).train
+    vocabularies = Vocabularies.learn(source, target, vocab_size=400)
+    model = build_transformer(
+        TransformerConfig(vocab_size=400, num_layers=1, d_model=16, d_ff=32, num_heads=2)
+    )
+    generator = np.random.default_rng(5)  # sharper than an initial model, so that ties are rare
+    for variable in model.trainable_variables:
+        if "norm" not in variable.path:
+            variable.assign(generator.normal(0, 0.5, variable.shape))
+    export_saved_model(model, vocabularies, CONFIG, folder / "made" / "1")
+    (folder / "made").rename(folder / "moved")
+    lines = [*source[:90], "", "x", "word " * 100, "👩‍👧 ひらがな", *source[90:97]]
+    return model, vocabularies, folder / "moved" / "1", lines
+
+
+_FRESH = """
+import json, sys
+import tensorflow as tf, tensorflow_text
+loaded = tf.saved_model.load(sys.argv[1])
+lines = json.load(sys.stdin)
+results = {}
+for size in (1, 7, len(lines)):
+    texts, scores = [], []
+    for start in range(0, len(lines), size):
+        batch = tf.constant(lines[start : start + size])
+        found = loaded.signatures["serving_default"](source=batch)
+        texts += [text.decode() for text in found["translation"].numpy()]
+        scores += found["score"].numpy().tolist()
+    results[size] = texts, scores
+assert "keras_transformer" not in sys.modules and "keras" not in {type(loaded).__module__}
+print(json.dumps(results))
+"""
+
+
+def test_a_fresh_process_without_this_package_says_the_same_at_any_batch_size(world, tmp_path):
+    model, vocabularies, path, lines = world
+    expected = Translator.from_model(model, vocabularies, CONFIG).translations(lines)
+    result = subprocess.run(
+        [sys.executable, "-c", _FRESH, str(path)],
+        input=json.dumps(lines),
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr[-2000:]
+    for texts, scores in json.loads(result.stdout.splitlines()[-1]).values():
+        assert texts == [found[0].text for found in expected]
+        np.testing.assert_allclose(scores, [found[0].score for found in expected], atol=1e-4)
+
+
+def test_the_ids_signature_takes_any_padding_and_agrees_with_the_text(world):
+    _, vocabularies, path, lines = world
+    loaded = tf.saved_model.load(str(path))
+    ids = vocabularies.source.tokenize(lines[:10])
+    ids = tf.concat([ids, tf.fill((10, 1), END_ID)], axis=1)
+    padded = ids.to_tensor(default_value=17)  # as a server that pads with anything would
+    found = loaded.signatures["ids"](
+        source_ids=padded, source_lengths=tf.cast(ids.row_lengths(), tf.int32)
+    )
+    rows = tf.RaggedTensor.from_tensor(found["ids"], found["lengths"])
+    texts = vocabularies.target.detokenize(rows).numpy().tolist()
+    expected = loaded.signatures["serving_default"](source=tf.constant(lines[:10]))
+    assert texts == expected["translation"].numpy().tolist()
+    np.testing.assert_allclose(found["score"], expected["score"], atol=1e-5)
+
+
+def test_n_best_are_sorted_and_their_first_is_the_translation(world):
+    _, _, path, lines = world
+    loaded = tf.saved_model.load(str(path))
+    batch = tf.constant(lines[:20])
+    found = loaded.signatures["nbest"](source=batch)
+    assert found["translation"].shape == (20, 3)
+    assert np.all(np.diff(found["score"].numpy(), axis=1) <= 0)
+    best = loaded.signatures["serving_default"](source=batch)
+    np.testing.assert_array_equal(found["translation"][:, 0], best["translation"])
+
+
+def test_score_pairs_gives_the_log_probability_of_the_model(world):
+    model, vocabularies, path, lines = world
+    loaded = tf.saved_model.load(str(path))
+    targets = lines[5:15]
+    found = loaded.signatures["score_pairs"](
+        source=tf.constant(lines[:10]), target=tf.constant(targets)
+    )["log_probability"].numpy()
+    for source, target, score in zip(lines[:10], targets, found, strict=True):
+        source_ids = vocabularies.source.tokenize([source]).to_list()[0]
+        target_ids = vocabularies.target.tokenize([target]).to_list()[0]
+        logits = model([np.array([[*source_ids, END_ID]]), np.array([[2, *target_ids]])])
+        log_probs = tf.nn.log_softmax(logits)[0].numpy()
+        expected = sum(log_probs[i, token] for i, token in enumerate([*target_ids, END_ID]))
+        assert score == pytest.approx(expected, rel=1e-4)
+
+
+def test_loading_gives_a_translator_that_refuses_other_options(world):
+    model, vocabularies, path, lines = world
+    translator = load(path)
+    assert translator.config == CONFIG
+    expected = Translator.from_model(model, vocabularies, CONFIG)(lines[:9], n_best=2)
+    assert translator(lines[:9], n_best=2) == expected
+    with pytest.raises(ValueError, match="beam_size=3, alpha=0.6, fixed"):
+        translator(["x"], beam_size=2)
+
+
+def test_an_export_is_never_written_over_and_versions_count_up(world, tmp_path):
+    model, vocabularies, path, _ = world
+    with pytest.raises(ValueError, match="exists already"):
+        export_saved_model(model, vocabularies, CONFIG, path)
+    assert next_version(tmp_path) == tmp_path / "1"
+    (tmp_path / "2").mkdir()
+    (tmp_path / "9").mkdir()
+    (tmp_path / "x").mkdir()
+    assert next_version(tmp_path) == tmp_path / "10"
+
+
+def test_what_is_no_export_is_named(tmp_path):
+    with pytest.raises(ValueError, match="is not a SavedModel"):
+        load(tmp_path)
+    (tmp_path / "saved_model.pb").write_bytes(b"")
+    with pytest.raises(ValueError, match="was not exported by keras_transformer"):
+        load(tmp_path)

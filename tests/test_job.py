@@ -1,0 +1,219 @@
+"""The main job on a small corpus: everything it should leave behind, and going on."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import keras_transformer as kt
+from keras_transformer.data.demo import make_demo_corpus
+from keras_transformer.run_directory import RunConfig
+from keras_transformer.text.lines import write_lines
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+SMALL = (
+    "model.vocab_size=400 model.num_layers=1 model.d_model=32 model.d_ff=64 model.num_heads=2 "
+    "training.steps=6 training.checkpoint_steps=2 training.evaluate_steps=4 "
+    "training.evaluate_sentences=5 training.batch_tokens=512 training.keep_checkpoints=5 "
+    "training.average_last=3 training.num_buckets=3 decoding.beam_size=2 decoding.extra_length=10"
+).split()
+
+
+def write_corpus(folder, odd=()):
+    """Files of a small demo corpus, the odd lines mixed in at the front."""
+    corpus = make_demo_corpus(200, 5, 8)
+    for split in ("train", "valid", "test"):
+        source, target = getattr(corpus, split)
+        write_lines(folder / f"{split}.en", [*odd, *source])
+        write_lines(folder / f"{split}.de", [*odd, *target])
+    return {
+        f"{split}_{side}": str(folder / f"{split}.{language}")
+        for split in ("train", "valid", "test")
+        for side, language in (("source", "en"), ("target", "de"))
+    }
+
+
+ODD = [
+    "",
+    " ",
+    "carriage return\r",
+    "line\u2028separator and \u0085 next line",
+    "\x01\x02 control \x7f\ttab",
+    "emoji 👩‍👩‍👧‍👦 🏳️‍🌈",
+    "ひらがな עברית العربية ᚠᚢᚦ",
+    "very long " * 400,
+    "e\u0301 combining",
+]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A finished run on files with odd lines in all of them."""
+    folder = tmp_path_factory.mktemp("run")
+    data = write_corpus(folder, ODD)
+    said = []
+    config = RunConfig.from_preset("demo", data, SMALL)
+    job = kt.Job(config, folder / "run", folder / "exports", "single", said.append)
+    return folder, job.run(), said, config
+
+
+def test_the_run_directory_describes_itself(run):
+    folder, report, said, _ = run
+    names = {path.name for path in (folder / "run").iterdir()}
+    assert {"config.json", "vocab", "checkpoints", "tensorboard", "metrics.jsonl"} <= names
+    assert report == json.loads((folder / "run" / "report.json").read_text())
+    assert report["updates"] == 6 and report["averaged_updates"] == [2, 4, 6]
+    config = json.loads((folder / "run" / "config.json").read_text())
+    assert config["model"]["vocab_size"] == 400
+    assert kt.RunConfig.load(folder / "run").to_dict() == config
+    assert any("1 left out as empty" in line for line in said)
+    assert any("1 left out as too long" in line for line in said)
+
+
+def test_the_score_is_that_of_the_exports_translations(run):
+    folder, report, _, config = run
+    source = (folder / "test.en").read_text(encoding="utf-8").split("\n")[:-1]
+    reference = (folder / "test.de").read_text(encoding="utf-8").split("\n")[:-1]
+    source, reference = ([line.removesuffix("\r") for line in lines] for lines in (source, reference))
+    translations = kt.load(report["export"])(source)
+    assert len(translations) == len(source) == 8 + len(ODD)
+    assert translations[0] == "" and not any("\n" in line for line in translations)
+    assert report["test"]["bleu"] == kt.corpus_bleu(translations, reference).score
+    assert kt.Translator.from_run(folder / "run")(source) == translations
+
+
+def test_the_average_is_the_mean_of_the_last_checkpoints(run):
+    folder = run[0] / "run"
+    models = [kt.load_run(folder, step)[0] for step in (2, 4, 6)]
+    average = kt.load_run(folder, "average")[0]
+    for mean, *parts in zip(average.weights, *(model.weights for model in models), strict=True):
+        np.testing.assert_allclose(mean.numpy(), np.mean([p.numpy() for p in parts], 0), atol=1e-6)
+
+
+def test_the_same_job_again_goes_on_or_finds_itself_finished(run):
+    folder, report, _, config = run
+    said = []
+    longer = RunConfig(
+        config.model, config.training.replace(steps=8), config.decoding, config.data
+    )
+    again = kt.Job(longer, folder / "run", None, "single", said.append).run()
+    assert again["updates"] == 8
+    assert "Going on from update 6" in " ".join(said)
+    finished = kt.Job(longer, folder / "run", None, "single", said.append).run()
+    assert finished["test"]["bleu"] == again["test"]["bleu"]
+
+
+def test_going_on_with_other_text_or_another_vocabulary_is_refused(run, tmp_path):
+    folder, _, _, config = run
+    other = write_corpus(tmp_path)
+    changed = RunConfig(
+        config.model, config.training, config.decoding, config.data.replace(**other)
+    )
+    with pytest.raises(ValueError, match="another training text"):
+        kt.Job(changed, folder / "run", None, "single").run()
+    changed = RunConfig(
+        config.model.replace(vocab_size=399), config.training, config.decoding, config.data
+    )
+    with pytest.raises(ValueError, match="400.* is not the one asked for .*399"):
+        kt.Job(changed, folder / "run", None, "single").run()
+
+
+def test_a_vocabulary_that_does_not_fit_the_checkpoints_is_refused(run, tmp_path):
+    import shutil
+
+    copy = tmp_path / "copy"
+    shutil.copytree(run[0] / "run", copy)
+    lines = ["other words make other pieces"] * 20
+    shutil.rmtree(copy / "vocab")
+    kt.Vocabularies.learn(lines, lines, vocab_size=280).save(copy / "vocab")
+    with pytest.raises(ValueError, match="not the one that its checkpoints were trained with"):
+        kt.load_run(copy)
+
+
+def command(*arguments, stdin=b"", cwd=None):
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        input=stdin,
+        capture_output=True,
+        cwd=cwd or ROOT,
+        check=False,
+    )
+
+
+def translate(*arguments, stdin=b""):
+    code = "import sys; from keras_transformer.cli import main; sys.exit(main())"
+    return command("-c", code, *arguments, stdin=stdin)
+
+
+def test_the_command_gives_n_lines_for_n_lines(run):
+    export = run[1]["export"]
+    lines = [*ODD, "the old man reads", ""]
+    result = translate("translate", "--model", export, stdin="\n".join(lines).encode() + b"\n")
+    assert result.returncode == 0, result.stderr.decode()
+    out = result.stdout.decode().split("\n")
+    assert len(out) == len(lines) + 1 and out[-1] == ""
+    assert out[0] == "" and out[-2] == ""
+    expected = kt.load(export)([line.removesuffix("\r") for line in lines])
+    assert out[:-1] == expected
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--preset", "huge"), "no preset 'huge'. There are: base, big"),
+        (("--set", "model.layers=3"), "TransformerConfig has no field 'layers'"),
+        (("--set", "model.num_layers=many"), "TransformerConfig.num_layers should be of type int"),
+        (("--set", "steps=3"), "PART.FIELD=VALUE"),
+        (("--set", "training.batch_tokens=10"), "batch_tokens should be at least max_length"),
+        (("--train-source", "no.en", "--train-target", "no.de"), "no text file 'no.en'"),
+        (("--train-source", "only.en"), "train_source is given without train_target"),
+        (("--strategy", "tpus"), "no strategy 'tpus'. There are: auto"),
+        (("--run-dir", "/proc/nowhere"), "/proc/nowhere cannot be written"),
+    ],
+)
+def test_a_mistake_is_one_sentence_on_stderr_and_exit_status_2(tmp_path, arguments, message):
+    result = command(
+        ROOT / "trainers" / "train_wmt.py",
+        *(["--run-dir", tmp_path / "run", "--export-to", tmp_path / "exports"]),
+        *arguments,
+    )
+    error = result.stderr.decode()
+    assert result.returncode == 2, error
+    assert error.startswith("error: ") and error.count("\n") == 1 and message in error
+    assert result.stdout == b"" and not any(tmp_path.rglob("*.json"))
+
+
+def test_unfit_text_is_named_with_exit_status_2_and_leaves_nothing(tmp_path):
+    (tmp_path / "latin.en").write_bytes(b"ok\ncaf\xe9\n")
+    (tmp_path / "two.en").write_bytes(b"one\ntwo\n")
+    (tmp_path / "three.de").write_bytes(b"one\ntwo\nthree\n")
+    (tmp_path / "empty.en").write_bytes(b"")
+    for source, target, message in (
+        ("latin.en", "two.en", "line 2 has byte 0xe9"),
+        ("two.en", "three.de", "2 lines and the target 3"),
+        ("empty.en", "empty.en", "no sentence pairs"),
+    ):
+        arguments = ["--train-source", tmp_path / source, "--train-target", tmp_path / target]
+        arguments += ["--run-dir", tmp_path / "run", "--preset", "tiny"]
+        result = command(ROOT / "trainers" / "train_wmt.py", *arguments)
+        assert result.returncode == 2 and message in result.stderr.decode()
+        assert not (tmp_path / "run").exists()
+
+
+def test_translating_mistakes_are_one_sentence_too(run, tmp_path):
+    export = run[1]["export"]
+    for arguments, stdin, message in (
+        (("--model", tmp_path), b"", "is not a SavedModel"),
+        (("--model", export, "--beam-size", "7"), b"a\n", "beam_size=2, alpha=0.6, fixed"),
+        (("--model", export, "--n-best", "9"), b"a\n", "at most beam_size=2"),
+        (("--model", export), b"caf\xe9\n", "not UTF-8: line 1"),
+        (("--model", run[0] / "run", "--checkpoint", "3"), b"a\n", "no checkpoint '3'"),
+    ):
+        result = translate("translate", *arguments, stdin=stdin)
+        error = result.stderr.decode()
+        assert result.returncode == 2 and message in error, error
+        assert result.stdout == b""

@@ -1,0 +1,191 @@
+"""Training learns, stops, and goes on as if it had never stopped."""
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from keras_transformer.config import TrainingConfig, TransformerConfig
+from keras_transformer.data.batching import TokenBatches
+from keras_transformer.data.corpus import ParallelText
+from keras_transformer.data.demo import make_demo_corpus
+from keras_transformer.data.encoding import encode_pairs
+from keras_transformer.decoding.translator import Translator
+from keras_transformer.model import build_transformer
+from keras_transformer.text.vocabulary import Vocabularies
+from keras_transformer.training.strategy import make_strategy
+from keras_transformer.training.trainer import Interrupted, Trainer
+
+MODEL = TransformerConfig(
+    vocab_size=500, num_layers=2, d_model=64, d_ff=128, num_heads=4, dropout=0.1
+)
+TRAINING = TrainingConfig(
+    steps=12,
+    batch_tokens=600,
+    max_length=64,
+    num_buckets=4,
+    warmup_steps=40,
+    checkpoint_steps=5,
+    keep_checkpoints=5,
+    evaluate_steps=1000,
+)
+
+
+def demo_text(count=200):
+    return ParallelText(*make_demo_corpus(count, 1, 1).train, name="demo")
+
+
+@pytest.fixture(scope="module")
+def text():
+    return demo_text()
+
+
+@pytest.fixture(scope="module")
+def vocabularies(text):
+    return Vocabularies.learn(text.source, text.target, vocab_size=500)
+
+
+def make_trainer(run_dir, text, vocabularies, model=MODEL, training=TRAINING, **kwargs):
+    pairs = encode_pairs(text, vocabularies, training.max_length)
+    batches = TokenBatches(pairs, training.batch_tokens, training.num_buckets, training.seed)
+    identity = {"model": model.to_dict(), "batches": batches.settings}
+    make = lambda: build_transformer(model)
+    strategy = make_strategy("single")
+    return Trainer(make, training, model.d_model, batches, strategy, run_dir, identity, **kwargs)
+
+
+def snapshot(trainer):
+    return {name: variable.numpy() for name, variable in trainer.variables.items()}
+
+
+def assert_same(one, other):
+    assert one.keys() == other.keys()
+    for name in one:
+        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+
+
+def test_stopping_and_going_on_is_bit_for_bit_never_having_stopped(tmp_path, text, vocabularies):
+    losses = {"whole": [], "parts": []}
+
+    def note(kind):
+        return lambda progress, loss, perplexity: losses[kind].append(loss)
+
+    whole = make_trainer(tmp_path / "whole", text, vocabularies, on_step=note("whole"))
+    whole.train()
+    for steps in (4, 7, 12):  # in the middle of epochs
+        training = dataclasses.replace(TRAINING, steps=steps)
+        part = make_trainer(
+            tmp_path / "parts", text, vocabularies, training=training, on_step=note("parts")
+        )
+        assert part.resume() == (steps > 4)
+        part.train()
+    assert losses["parts"] == losses["whole"]
+    assert_same(snapshot(part), snapshot(whole))
+    assert part.progress.step == 12 and part.progress.epoch == whole.progress.epoch
+
+
+def test_ctrl_c_finishes_the_update_saves_and_raises(tmp_path, text, vocabularies):
+    def press(progress, loss, perplexity):
+        if progress.step == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    trainer = make_trainer(tmp_path, text, vocabularies, on_step=press)
+    with pytest.raises(Interrupted):
+        trainer.train()
+    assert trainer.checkpoints.steps() == [3]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    again = make_trainer(tmp_path, text, vocabularies)
+    assert again.resume() and again.progress.step == 3
+    assert_same(snapshot(again), snapshot(trainer))
+
+
+def test_a_loss_that_is_not_finite_stops_naming_update_and_rate(tmp_path, text, vocabularies):
+    trainer = make_trainer(tmp_path, text, vocabularies)
+    trainer.model.trainable_variables[0].assign(
+        np.full(trainer.model.trainable_variables[0].shape, np.nan)
+    )
+    with pytest.raises(FloatingPointError, match="nan at update 1 .*learning rate"):
+        trainer.train()
+    assert trainer.checkpoints.steps() == []
+
+
+def test_going_on_with_another_model_or_other_batches_is_refused(tmp_path, text, vocabularies):
+    make_trainer(tmp_path, text, vocabularies).train()
+    wider = MODEL.replace(d_ff=256)
+    with pytest.raises(ValueError, match="another model: d_ff is 128 there and 256 now"):
+        make_trainer(tmp_path, text, vocabularies, wider).resume()
+    training = dataclasses.replace(TRAINING, seed=2)
+    with pytest.raises(ValueError, match="another batches: seed is 1 there and 2 now"):
+        make_trainer(tmp_path, text, vocabularies, training=training).resume()
+
+
+def test_evaluations_mark_the_best_checkpoint(tmp_path, text, vocabularies):
+    scores = iter([10.0, 30.0, 20.0])
+    training = dataclasses.replace(TRAINING, steps=6, evaluate_steps=2, checkpoint_steps=100)
+    trainer = make_trainer(
+        tmp_path,
+        text,
+        vocabularies,
+        training=training,
+        evaluate=lambda trainer: {"bleu": next(scores)},
+    )
+    trainer.train()
+    assert trainer.progress.best_bleu == 30.0
+    assert trainer.checkpoints.best() == 4
+    assert trainer.checkpoints.steps() == [2, 4, 6]
+    assert (tmp_path / "metrics.jsonl").read_text().count("valid_bleu") == 3
+
+
+_KILLED = """
+import pathlib, sys
+sys.path.insert(0, sys.argv[1])
+from test_trainer import *
+from test_trainer import MODEL, TRAINING
+text = demo_text()
+vocabularies = Vocabularies.learn(text.source, text.target, vocab_size=500)
+training = dataclasses.replace(TRAINING, checkpoint_steps=1, steps=100000)
+trainer = make_trainer(pathlib.Path(sys.argv[2]), text, vocabularies, training=training)
+trainer.resume()
+print("ready", flush=True)
+trainer.train()
+"""
+
+
+@pytest.mark.slow
+def test_kill_9_at_any_moment_loses_nothing_but_the_time_since(tmp_path, text, vocabularies):
+    """A checkpoint after every update makes most moments ones of writing."""
+    generator = np.random.default_rng(7)
+    run_dir = tmp_path / "killed"
+    for _ in range(10):
+        command = [sys.executable, "-c", _KILLED, __file__.rsplit("/", 1)[0], str(run_dir)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(generator.uniform(2.0, 12.0))
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    killed = make_trainer(run_dir, text, vocabularies)
+    assert killed.resume()
+    step = killed.progress.step
+    assert step > 10
+    training = dataclasses.replace(TRAINING, steps=step)
+    whole = make_trainer(tmp_path / "whole", text, vocabularies, training=training)
+    whole.train()
+    assert_same(snapshot(killed), snapshot(whole))
+
+
+@pytest.mark.slow
+def test_two_hundred_pairs_are_learnt_by_heart(tmp_path, text, vocabularies):
+    training = dataclasses.replace(
+        TRAINING, steps=600, warmup_steps=150, schedule_factor=1.0, checkpoint_steps=1000
+    )
+    model = MODEL.replace(dropout=0.0, d_model=96, d_ff=192)
+    trainer = make_trainer(tmp_path, text, vocabularies, model, training)
+    trainer.train()
+    translate = Translator.from_model(trainer.model, vocabularies)
+    assert translate(text.source, beam_size=1) == text.target
+    assert translate(text.source) == text.target
