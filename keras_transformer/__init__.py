@@ -1,54 +1,62 @@
 """The whole system of "Attention Is All You Need" (Vaswani et al. 2017) in Keras 3.
 
-Only the names below are public. They are imported when first used, so that a command's `--help`
-does not wait for TensorFlow.
+Only the names below are public. Importing them registers the layers with Keras, so that
+`keras.saving.load_model` knows them.
 """
 
-import importlib
+from keras_transformer.config import (
+    DataConfig,
+    DecodingConfig,
+    TrainingConfig,
+    TransformerConfig,
+)
+from keras_transformer.data.batching import TokenBatches
+from keras_transformer.data.corpus import ParallelText, read_parallel_files, read_tsv
+from keras_transformer.data.demo import make_demo_corpus
+from keras_transformer.data.encoding import encode_pairs
+from keras_transformer.data.tfds import load_tfds
+from keras_transformer.decoding.translator import Translation, Translator
+from keras_transformer.evaluation.bleu import corpus_bleu
+from keras_transformer.export import export_saved_model, load
+from keras_transformer.job import Job
+from keras_transformer.model import build_transformer
+from keras_transformer.run_directory import RunConfig, load_run
+from keras_transformer.text.tokenizer import load_tokenizer
+from keras_transformer.text.vocabulary import Vocabularies, learn_tokenizer
+from keras_transformer.training.loss import SmoothedCrossEntropy
+from keras_transformer.training.metrics import Perplexity, TokenAccuracy
+from keras_transformer.training.schedule import TransformerSchedule, paper_optimizer
 
 __version__ = "0.1.0"
 
-_PUBLIC = {
-    "DataConfig": "config",
-    "DecodingConfig": "config",
-    "TrainingConfig": "config",
-    "TransformerConfig": "config",
-    "build_transformer": "model",
-    "make_demo_corpus": "data.demo",
-    "ParallelText": "data.corpus",
-    "read_parallel_files": "data.corpus",
-    "read_tsv": "data.corpus",
-    "load_tfds": "data.tfds",
-    "encode_pairs": "data.encoding",
-    "TokenBatches": "data.batching",
-    "Vocabularies": "text.vocabulary",
-    "learn_tokenizer": "text.vocabulary",
-    "load_tokenizer": "text.tokenizer",
-    "TransformerSchedule": "training.schedule",
-    "paper_optimizer": "training.schedule",
-    "SmoothedCrossEntropy": "training.loss",
-    "TokenAccuracy": "training.metrics",
-    "Perplexity": "training.metrics",
-    "Translator": "decoding.translator",
-    "Translation": "decoding.translator",
-    "corpus_bleu": "evaluation.bleu",
-    "export_saved_model": "export",
-    "load": "export",
-    "load_run": "run_directory",
-    "RunConfig": "run_directory",
-    "Job": "job",
-}
-
-__all__ = ["__version__", *_PUBLIC]
-
-
-def __getattr__(name):
-    if name not in _PUBLIC:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"{__name__}.{_PUBLIC[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__():
-    return sorted(__all__)
+__all__ = [
+    "DataConfig",
+    "DecodingConfig",
+    "Job",
+    "ParallelText",
+    "Perplexity",
+    "RunConfig",
+    "SmoothedCrossEntropy",
+    "TokenAccuracy",
+    "TokenBatches",
+    "TrainingConfig",
+    "TransformerConfig",
+    "TransformerSchedule",
+    "Translation",
+    "Translator",
+    "Vocabularies",
+    "__version__",
+    "build_transformer",
+    "corpus_bleu",
+    "encode_pairs",
+    "export_saved_model",
+    "learn_tokenizer",
+    "load",
+    "load_run",
+    "load_tfds",
+    "load_tokenizer",
+    "make_demo_corpus",
+    "paper_optimizer",
+    "read_parallel_files",
+    "read_tsv",
+]

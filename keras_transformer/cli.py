@@ -122,3 +122,7 @@ def _export(arguments) -> None:
     path = next_version(arguments.to)
     export_saved_model(model, vocabularies, config, path)
     print(path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

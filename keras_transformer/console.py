@@ -17,8 +17,6 @@ def run_command(command: Callable, arguments) -> int:
         Its exit status: 2 after a user's mistake and 1 after a training that diverged, with one
         sentence on stderr; 130 after Ctrl-C; otherwise what it returns, or 0.
     """
-    # Before TensorFlow is imported: its notes about GPUs it did not find are no one's news.
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
         return command(arguments) or 0
     except ValueError as error:

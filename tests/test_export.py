@@ -15,7 +15,7 @@ from keras_transformer.export import export_saved_model, load, next_version
 from keras_transformer.model import build_transformer
 from keras_transformer.text.vocabulary import Vocabularies
 
-CONFIG = DecodingConfig(beam_size=3, extra_length=5, max_source_length=40)
+CONFIG = DecodingConfig(beam_size=3, extra_length=5, max_source_length=150)
 
 
 @pytest.fixture(scope="module")

@@ -18,15 +18,23 @@ TINY = TransformerConfig(
     vocab_size=11, num_layers=1, d_model=8, d_ff=12, num_heads=2, max_positions=9
 )
 VARIANTS = {
-    "post": {"num_layers": 2},
+    "paper": {"num_layers": 2},
     "pre": {"norm": "pre", "activation": "gelu", "positions": "learned"},
-    "own_target_table": {"tie_embeddings": "target", "target_vocab_size": 13},
-    "untied": {"tie_embeddings": "none", "target_vocab_size": 13},
-    "concatenated": {"positions": "concatenated"},
-    "learned": {"positions": "learned"},
-    "d_k_d_v": {"num_heads": 3, "d_k": 2, "d_v": 5},
-    "decoder_layers": {"num_decoder_layers": 2, "layer_norm_epsilon": 0.1},
     "window": {"attention_window": 3, "positions": "learned"},
+    "own_target_table": {
+        "tie_embeddings": "target",
+        "target_vocab_size": 13,
+        "positions": "concatenated",
+        "layer_norm_epsilon": 0.1,
+    },
+    "untied": {
+        "tie_embeddings": "none",
+        "target_vocab_size": 13,
+        "num_heads": 3,
+        "d_k": 2,
+        "d_v": 5,
+        "num_decoder_layers": 2,
+    },
 }
 EVERY_VARIANT = pytest.mark.parametrize("name", VARIANTS)
 SOURCE = np.array([[5, 6, 7, 8, 9, 4, 3], [5, 6, 3, 0, 0, 0, 0], [8, 3, 0, 0, 0, 0, 0]], np.int32)
@@ -107,27 +115,28 @@ def numpy_transformer(config, model, source, target):
         distance = np.abs(np.subtract.outer(np.arange(length), np.arange(length)))
         return distance <= (config.attention_window or 99) // 2
 
+    def to_itself(x, layer, see):
+        attention = layer.self_attention
+        return connect(x, layer.self_attention_residual, lambda x: attend(x, x, attention, see))
+
+    def to_memory(x, layer):
+        attention = layer.memory_attention
+        return connect(x, layer.memory_attention_residual, lambda x: attend(x, m, attention, True))
+
+    def forward(x, layer):
+        return connect(
+            x, layer.feed_forward_residual, lambda x: feed_forward(x, layer.feed_forward)
+        )
+
     encoder, decoder = model.get_layer("encoder"), model.get_layer("decoder")
     m = table("source")[source] * np.sqrt(config.d_model) + positions(len(source), "source")
     for layer in encoder.blocks:
-        see, of = near(len(source)), layer.self_attention
-        m = connect(m, layer.self_attention_residual, lambda x, of=of, see=see: attend(x, x, of, see))
-        m = connect(
-            m, layer.feed_forward_residual, lambda x, of=layer.feed_forward: feed_forward(x, of)
-        )
+        m = forward(to_itself(m, layer, near(len(source))), layer)
     m = norm(m, encoder.final_norm) if config.norm == "pre" else m
     y = table("target")[target] * np.sqrt(config.d_model) + positions(len(target), "target")
+    past = near(len(target)) & np.tri(len(target), dtype=bool)
     for layer in decoder.blocks:
-        see, of = near(len(target)) & np.tri(len(target), dtype=bool), layer.self_attention
-        y = connect(y, layer.self_attention_residual, lambda x, of=of, see=see: attend(x, x, of, see))
-        y = connect(
-            y,
-            layer.memory_attention_residual,
-            lambda x, of=layer.memory_attention: attend(x, m, of, True),
-        )
-        y = connect(
-            y, layer.feed_forward_residual, lambda x, of=layer.feed_forward: feed_forward(x, of)
-        )
+        y = forward(to_memory(to_itself(y, layer, past), layer), layer)
     y = norm(y, decoder.final_norm) if config.norm == "pre" else y
     if config.tie_embeddings == "none":
         return y @ numbers(model.get_layer("projection").kernel)
@@ -162,7 +171,7 @@ def test_later_tokens_padding_and_neighbours_change_nothing(name):
     np.testing.assert_allclose(alone[0], logits[1], atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["learned", "pre", "window"])
+@pytest.mark.parametrize("name", ["pre", "window"])
 def test_no_gradient_comes_from_the_future_or_from_padding(name):
     """d logits[i] / d row j of the table of positions, which only position j uses: zero or not."""
     config, model = make(name)
@@ -192,9 +201,9 @@ def test_a_saved_model_loads_with_the_same_outputs_and_unique_paths(name, tmp_pa
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(loaded([SOURCE, TARGET]), model([SOURCE, TARGET]))
     paths = [variable.path for variable in loaded.variables]
-    assert paths == [variable.path for variable in model.variables]
     assert len(set(paths)) == len(paths)
-    assert loaded.get_config() == model.get_config()
+    weights = [weight.path for weight in loaded.trainable_weights]
+    assert weights == [weight.path for weight in model.trainable_weights]
 
 
 def test_a_row_of_padding_stays_finite_and_alone_in_every_policy(policy):
@@ -255,7 +264,7 @@ def test_a_seed_decides_the_initial_weights():
 
 
 def test_a_learned_table_that_is_too_short_is_an_error_that_names_the_limit():
-    _, model = make("learned")
+    _, model = make("pre")
     with pytest.raises(ValueError, match="of 10 tokens .* max_positions=9"):
         model([np.ones((1, 10), np.int32), TARGET[:1]])
 
@@ -292,7 +301,7 @@ def test_a_model_has_the_parameters_counted_by_hand(name):
 def test_the_count_by_hand_in_numbers():
     # 11 rows of 8; attention 4 * 64 and feed-forward 96 + 12 + 96 + 8; norms of 16.
     assert parameters(TINY) == 88 + (256 + 212 + 32) + (512 + 212 + 48)
-    assert make("post")[1].count_params() == 88 + 2 * (256 + 212 + 32) + 2 * (512 + 212 + 48)
+    assert make("paper")[1].count_params() == 88 + 2 * (256 + 212 + 32) + 2 * (512 + 212 + 48)
 
 
 # The paper's millions (Table 3), and the largest difference from them in per cent, with 37,000 rows
@@ -329,12 +338,12 @@ def test_a_compiled_model_learns_and_reports_the_loss_of_real_tokens():
     target_out = np.array([[5, 4, 3, 0, 0], [7, 7, 9, 10, 3], [3, 0, 0, 0, 0]], np.int32)
     loss = SmoothedCrossEntropy(0.1)
     expected = float(loss(target_out, model([SOURCE, TARGET])))
-    model.compile(
-        paper_optimizer(8, warmup_steps=40),
-        loss=loss,
-        metrics=[TokenAccuracy(), Perplexity()],
-    )
-    history = model.fit([SOURCE, TARGET], target_out, epochs=60, verbose=0).history
-    np.testing.assert_allclose(history["loss"][0], expected, rtol=1e-5)
-    assert history["token_accuracy"][-1] > 0.9
-    assert history["perplexity"][-1] < 2 < history["perplexity"][0]
+    metrics = [TokenAccuracy(), Perplexity()]
+    model.compile(paper_optimizer(8, warmup_steps=40), loss=loss, metrics=metrics)
+    history = []
+    for _ in range(60):
+        history.append(model.train_on_batch([SOURCE, TARGET], target_out, return_dict=True))
+        model.reset_metrics()
+    np.testing.assert_allclose(history[0]["loss"], expected, rtol=1e-5)
+    assert history[-1]["token_accuracy"] > 0.9 > history[0]["token_accuracy"]
+    assert history[-1]["perplexity"] < 2 < history[0]["perplexity"]

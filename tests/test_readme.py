@@ -13,6 +13,7 @@ from keras_transformer.presets import PRESETS
 README = (pathlib.Path(__file__).resolve().parent.parent / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_its_python_blocks_run_one_after_another(tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
     assert len(blocks) == 2

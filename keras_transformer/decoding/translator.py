@@ -107,7 +107,9 @@ class Translator:
     ) -> Translator:
         """A translator around a Keras model, whose weights may go on changing."""
         config = config or DecodingConfig()
-        return cls(TranslationGraph(model, vocabularies, config).translate, config)
+        graph = TranslationGraph(model, vocabularies, config)
+        # (A method under tf.function does not keep its object alive; this does.)
+        return cls(lambda *arguments: graph.translate(*arguments), config)
 
     @classmethod
     def from_run(cls, run_dir, checkpoint: str | int = "average") -> Translator:

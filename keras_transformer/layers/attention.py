@@ -7,6 +7,7 @@ Masks everywhere are bool, True = may attend, and broadcast to
 import math
 
 import keras
+import tensorflow as tf
 from keras import ops
 
 from keras_transformer.layers.dropout import Dropout
@@ -38,7 +39,7 @@ def scaled_dot_product_attention(queries, keys, values, mask=None, dropout=None)
     scores = ops.cast(ops.matmul(queries, ops.swapaxes(keys, -1, -2)), "float32")
     if mask is not None:
         scores = ops.where(mask, scores, -1e9)
-    weights = ops.softmax(scores, axis=-1)
+    weights = tf.nn.softmax(scores)  # (Keras's own warns of a sequence of one token)
     if mask is not None:
         weights = ops.where(mask, weights, 0.0)  # a row of equal -1e9 is uniform; make it zero
     dropped = weights if dropout is None else dropout(weights)

@@ -117,9 +117,7 @@ class Decoder(Stack):
     def call(self, x, memory, self_mask=None, memory_mask=None, training=None):
         """As `DecoderLayer.call`."""
         for block in self.blocks:
-            x = block(
-                x, memory, self_mask=self_mask, memory_mask=memory_mask, training=training
-            )
+            x = block(x, memory, self_mask=self_mask, memory_mask=memory_mask, training=training)
         return self._finish(x)
 
     def project_memory(self, memory):

@@ -105,8 +105,9 @@ def test_real_pairs_are_padded_by_less_than_a_tenth_and_the_filter_counts_what_i
     # A lone space is a token like another; only what has no token at all is empty.
     assert pairs.dropped == {"empty": 1, "too long": 1}
     assert len(pairs) == 4998
-    assert vocabularies.source.detokenize([pairs.source[0].tolist()]).numpy()[0].decode() == (
-        text.source[0]
+    assert (
+        vocabularies.source.detokenize([pairs.source[0].tolist()]).numpy()[0].decode()
+        == (text.source[0])
     )
     assert TokenBatches(pairs, 2560, 24, seed=1).padding() < 0.12
 

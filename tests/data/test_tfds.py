@@ -13,12 +13,12 @@ class TinyTranslate(tfds.core.GeneratorBasedBuilder):
 
     def _info(self):
         features = tfds.features.Translation(languages=("en", "de"))
-        return self.dataset_info_from_configs(features=features)
+        return tfds.core.DatasetInfo(builder=self, features=features)
 
     def _split_generators(self, dl_manager):
-        return {"train": self._examples(5), "validation": self._examples(2)}
+        return {"train": self._generate_examples(5), "validation": self._generate_examples(2)}
 
-    def _examples(self, count):
+    def _generate_examples(self, count):
         for i in range(count):
             yield i, {"en": f"number {i}", "de": f"Zahl\n{i}"}
 

@@ -34,9 +34,7 @@ class Halving(keras.layers.Layer):
 
     def __init__(self, norm, dropout, epsilon, **kwargs):
         super().__init__(**kwargs)
-        self.residual = Residual(
-            norm, dropout, epsilon, dtype=self.dtype_policy, name="residual"
-        )
+        self.residual = Residual(norm, dropout, epsilon, dtype=self.dtype_policy, name="residual")
 
     def build(self, x_shape):
         self.residual.build(x_shape)

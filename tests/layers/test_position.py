@@ -60,9 +60,7 @@ def test_half_precision_rounds_the_sum_and_not_the_position(kind):
     layer = PositionalEncoding(kind, dtype="mixed_bfloat16")
     found = layer(tf.zeros((1, 600, 16), tf.bfloat16))
     assert found.dtype == tf.bfloat16
-    np.testing.assert_allclose(
-        tf.cast(found[0], tf.float32), TABLES[kind](600, 16), atol=2**-8
-    )
+    np.testing.assert_allclose(tf.cast(found[0], tf.float32), TABLES[kind](600, 16), atol=2**-8)
 
 
 def test_a_learned_table_is_added_row_by_row_and_learns():

@@ -109,15 +109,11 @@ def test_self_attention_sees_the_past_the_window_and_no_padding(norm, window):
     for b, i, j in np.ndindex(*seen.shape):
         may = SOURCE[b, j] != 0 and abs(i - j) <= reach
         assert seen[b, i, j] == (may or i == j)  # its own vector by the residual connection
-    seen = influence(
-        lambda x, rep: decoder(x, rep(MEMORY), rep(self_mask), rep(memory_mask)), X, 5
-    )
+    seen = influence(lambda x, rep: decoder(x, rep(MEMORY), rep(self_mask), rep(memory_mask)), X, 5)
     for b, i, j in np.ndindex(*seen.shape):
         may = TARGET[b, j] != 0 and 0 <= i - j <= reach
         assert seen[b, i, j] == (may or i == j)
-    seen = influence(
-        lambda m, rep: decoder(rep(X), m, rep(self_mask), rep(memory_mask)), MEMORY, 5
-    )
+    seen = influence(lambda m, rep: decoder(rep(X), m, rep(self_mask), rep(memory_mask)), MEMORY, 5)
     for b, i, j in np.ndindex(*seen.shape):
         assert seen[b, i, j] == (SOURCE[b, j] != 0)
 
@@ -125,9 +121,7 @@ def test_self_attention_sees_the_past_the_window_and_no_padding(norm, window):
 def test_no_depth_of_layers_lets_the_future_or_padding_through():
     source_mask, self_mask, memory_mask = AttentionMasks()(SOURCE, TARGET)
     decoder, encoder = Decoder(3, SETTINGS), Encoder(3, SETTINGS)
-    seen = influence(
-        lambda x, rep: decoder(x, rep(MEMORY), rep(self_mask), rep(memory_mask)), X, 5
-    )
+    seen = influence(lambda x, rep: decoder(x, rep(MEMORY), rep(self_mask), rep(memory_mask)), X, 5)
     for b, i, j in np.ndindex(*seen.shape):
         assert seen[b, i, j] == (j == i or (j < i and TARGET[b, j] != 0))
     seen = influence(lambda x, rep: encoder(x, rep(source_mask)), MEMORY, 6)

@@ -132,9 +132,7 @@ def test_averages_are_means_of_the_weights_alone(tmp_path, variables):
     }
 
 
-def test_the_state_is_readable_json_and_the_weights_are_tensorflows_own_format(
-    tmp_path, variables
-):
+def test_the_state_is_readable_json_and_the_weights_are_tensorflows_own_format(tmp_path, variables):
     path = Checkpoints(tmp_path).save(1, variables, {"identity": {"model": TINY.to_dict()}})
     assert json.loads((path / "state.json").read_text())["identity"]["model"]["d_model"] == 8
     reader = tf.train.load_checkpoint(str(path / "variables"))

@@ -74,11 +74,11 @@ def test_rows_and_columns_of_padding_change_nothing():
     arrays = ragged_batch()
     padded = np.pad(arrays, ((0, 0), (0, 3), (0, 2)))
     one, other = make_step(), make_step()
-    assert one(*arrays).loss == pytest.approx(other(*padded).loss, rel=1e-6)
-    for a, b in zip(weights(one), weights(other), strict=True):
-        np.testing.assert_allclose(a, b, atol=1e-6)
+    for _ in range(3):  # the later losses see the updates of the earlier ones
+        assert one(*arrays).loss == pytest.approx(other(*padded).loss, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_xla_gives_the_same_losses():
     plain, compiled = make_step(), make_step(jit_compile=True)
     for seed in range(3):
@@ -124,7 +124,7 @@ print(json.dumps([losses, [float(abs(w).sum()) for w in weights(step)]]))
 """
 
 
-@pytest.mark.parametrize("replicas", [2, 4])
+@pytest.mark.parametrize("replicas", [2, pytest.param(4, marks=pytest.mark.slow)])
 def test_replicas_give_the_losses_of_one_device_one_with_no_token_included(replicas):
     step = make_step()
     losses = [step(*ragged_batch(seed=seed)).loss for seed in range(5)]

@@ -22,7 +22,7 @@ from keras_transformer.training.strategy import make_strategy
 from keras_transformer.training.trainer import Interrupted, Trainer
 
 MODEL = TransformerConfig(
-    vocab_size=500, num_layers=2, d_model=64, d_ff=128, num_heads=4, dropout=0.1
+    vocab_size=500, num_layers=1, d_model=64, d_ff=128, num_heads=4, dropout=0.1
 )
 TRAINING = TrainingConfig(
     steps=12,
@@ -77,7 +77,7 @@ def test_stopping_and_going_on_is_bit_for_bit_never_having_stopped(tmp_path, tex
 
     whole = make_trainer(tmp_path / "whole", text, vocabularies, on_step=note("whole"))
     whole.train()
-    for steps in (4, 7, 12):  # in the middle of epochs
+    for steps in (4, 12):  # in the middle of epochs
         training = dataclasses.replace(TRAINING, steps=steps)
         part = make_trainer(
             tmp_path / "parts", text, vocabularies, training=training, on_step=note("parts")
@@ -183,7 +183,7 @@ def test_two_hundred_pairs_are_learnt_by_heart(tmp_path, text, vocabularies):
     training = dataclasses.replace(
         TRAINING, steps=600, warmup_steps=150, schedule_factor=1.0, checkpoint_steps=1000
     )
-    model = MODEL.replace(dropout=0.0, d_model=96, d_ff=192)
+    model = MODEL.replace(dropout=0.0, num_layers=2, d_model=96, d_ff=192)
     trainer = make_trainer(tmp_path, text, vocabularies, model, training)
     trainer.train()
     translate = Translator.from_model(trainer.model, vocabularies)

@@ -1,0 +1,286 @@
+"""The search finds what an enumeration of every hypothesis finds, and keeps sentences apart."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID
+from keras_transformer.decoding.incremental import IncrementalDecoder, score_pairs
+from keras_transformer.decoding.search import beam_search, length_penalty
+
+TOKENS = (1, 4, 5)  # what a vocabulary of 6 leaves beside the marks
+SOURCE = np.array([[4, 3, 0, 0], [5, 1, 3, 0], [0, 0, 0, 0], [1, 5, 4, 3], [3, 0, 0, 0]], np.int32)
+ALPHAS = pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+
+
+def search(model, source, **options):
+    return beam_search(IncrementalDecoder(model), tf.constant(source), **options)
+
+
+def graph(model, **options):
+    """The search as a graph of any batch size and length."""
+    decoder = IncrementalDecoder(model)
+    return tf.function(
+        lambda source: beam_search(decoder, source, **options),
+        input_signature=[tf.TensorSpec((None, None), tf.int32)],
+        autograph=False,
+    )
+
+
+def real(row):
+    return row[row != PAD_ID]
+
+
+def log_probs(model, source, hypotheses):
+    """log P of each hypothesis (a tuple of ids, end mark included), by the uncached model."""
+    out = np.zeros((len(hypotheses), max(map(len, hypotheses))), np.int32)
+    for row, ids in zip(out, hypotheses, strict=True):
+        row[: len(ids)] = ids
+    begin = np.full((len(out), 1), BEGIN_ID, np.int32)
+    logits = model([np.tile(source, (len(out), 1)), np.concatenate([begin, out[:, :-1]], 1)])
+    logits = logits.numpy().astype(np.float64)
+    each = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    each = np.take_along_axis(each, out[..., None], -1)[..., 0]
+    return (each * (out != PAD_ID)).sum(-1)
+
+
+def every_hypothesis(limit):
+    """All that end with the end mark within the limit, and all that reach it without."""
+    for length in range(limit):
+        for ids in itertools.product(TOKENS, repeat=length):
+            yield (*ids, END_ID)
+    yield from itertools.product(TOKENS, repeat=limit)
+
+
+def penalised(log_p, length, alpha):
+    return log_p / ((5 + length) / 6) ** alpha
+
+
+def results(found, row):
+    """[(ids, score)] of a row, padding cut."""
+    return [
+        (tuple(ids[:length]), score)
+        for ids, length, score in zip(
+            found.ids[row].numpy(),
+            found.lengths[row].numpy(),
+            found.scores[row].numpy(),
+            strict=True,
+        )
+    ]
+
+
+@ALPHAS
+def test_length_penalty_is_that_of_wu_et_al(alpha):
+    expected = [((5 + n) / 6) ** alpha for n in (1, 7, 50)]
+    np.testing.assert_allclose(length_penalty([1, 7, 50], alpha), expected, rtol=1e-6)
+
+
+def test_an_exhaustive_beam_finds_the_best_of_all_hypotheses_and_the_next(make_model):
+    """Limits of 4 and 5 tokens: 202 - 81 and 364 hypotheses, of which a beam of 324 misses none."""
+    sources, extra, n_best = SOURCE[:2], 2, 30
+    best = {}
+    for seed in (6, 12):
+        model = make_model(seed)
+        scored = {}
+        for row, source in enumerate(sources):
+            hypotheses = list(every_hypothesis(limit=len(real(source)) + extra))
+            scored[row] = hypotheses, log_probs(model, source, hypotheses)
+        for alpha in (0.0, 0.6, 1.0):
+            found = search(
+                model, sources, beam_size=324, alpha=alpha, extra_length=extra, n_best=n_best
+            )
+            for row, (hypotheses, log_p) in scored.items():
+                scores = penalised(log_p, np.array([len(ids) for ids in hypotheses]), alpha)
+                order = np.argsort(-scores)[:n_best]
+                expected = [hypotheses[i] for i in order]
+                best[seed, alpha, row] = expected[0]
+                ids, found_scores = zip(*results(found, row), strict=True)
+                np.testing.assert_allclose(found_scores, scores[order], rtol=1e-4)
+                assert list(ids) == [tuple(t for t in h if t != END_ID) for h in expected]
+                assert {h[-1] == END_ID for h in expected} == {True, False}
+    # The cases tell penalties and kinds of end apart, or they would show little.
+    assert any(best[s, 0.0, r] != best[s, 1.0, r] for s in (6, 12) for r in range(2))
+    assert {ids[-1] == END_ID for ids in best.values()} == {True, False}
+
+
+@pytest.mark.parametrize("seed", [6, 13, 15, 17])
+def test_the_search_waits_for_a_longer_hypothesis_that_the_penalty_lets_win(make_model, seed):
+    model, source = make_model(seed), SOURCE[1]
+    hypotheses = list(every_hypothesis(limit=5))
+    log_p = log_probs(model, source, hypotheses)
+    best, likeliest = (
+        hypotheses[penalised(log_p, np.array([len(ids) for ids in hypotheses]), alpha).argmax()]
+        for alpha in (1.0, 0.0)
+    )
+    assert len(best) == 5 > len(likeliest)
+    found = search(model, SOURCE[1:2], beam_size=40, alpha=1.0, extra_length=2)
+    assert results(found, 0)[0][0] == best
+
+
+def reference_search(model, source, beam_size, alpha, limit, n_best):
+    """Beam search of one sentence to its very end, with the uncached model, in plain Python."""
+    going, ended = [((), 0.0)], []
+    for step in range(1, limit + 1):
+        grown = [(*ids, t) for ids, _ in going for t in (*TOKENS, *range(6, 9), END_ID)]
+        log_p = log_probs(model, source, grown)
+        kept = [(grown[i], log_p[i]) for i in np.argsort(-log_p)[:beam_size]]
+        over = [ids[-1] == END_ID or step == limit for ids, _ in kept]
+        ended += [
+            (tuple(t for t in ids if t != END_ID), penalised(p, step, alpha))
+            for (ids, p), o in zip(kept, over, strict=True)
+            if o
+        ]
+        going = [pair for pair, o in zip(kept, over, strict=True) if not o]
+        if not going:
+            break
+    return sorted(ended, key=lambda pair: -pair[1])[:n_best]
+
+
+@pytest.mark.parametrize(("beam_size", "alpha", "n_best"), [(2, 0.6, 1), (3, 0.0, 2), (4, 1.0, 4)])
+def test_stopping_early_loses_nothing_to_a_search_to_the_end(make_model, beam_size, alpha, n_best):
+    model = make_model(3, vocab_size=9)
+    found = search(model, SOURCE, beam_size=beam_size, alpha=alpha, extra_length=4, n_best=n_best)
+    for row in (0, 1, 3):
+        source = SOURCE[row]
+        limit = len(real(source)) + 4
+        expected = reference_search(model, source, beam_size, alpha, limit, n_best)
+        for (ids, score), (expected_ids, expected_score) in zip(
+            results(found, row), expected, strict=True
+        ):
+            assert ids == expected_ids
+            np.testing.assert_allclose(score, expected_score, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("seed", "changes"), [(1, {}), (7, {"norm": "pre", "attention_window": 2})], ids=str
+)
+def test_a_beam_of_one_is_greedy_search(make_model, seed, changes):
+    model = make_model(seed, vocab_size=12, **changes)
+    found = search(model, SOURCE, beam_size=1, alpha=0.6, extra_length=4)
+    for row in (0, 1, 3):
+        source, ids = SOURCE[row : row + 1], [BEGIN_ID]
+        while len(ids) - 1 < len(real(source[0])) + 4 and ids[-1] != END_ID:
+            logits = model([source, np.array([ids], np.int32)])[0, -1].numpy()
+            logits[[PAD_ID, BEGIN_ID]] = -np.inf
+            ids.append(int(logits.argmax()))
+        score = penalised(log_probs(model, source[0], [tuple(ids[1:])])[0], len(ids) - 1, 0.6)
+        ((found_ids, found_score),) = results(found, row)
+        assert found_ids == tuple(t for t in ids[1:] if t != END_ID)
+        np.testing.assert_allclose(found_score, score, rtol=1e-4)
+    assert found.lengths.numpy().max() > 2
+
+
+def test_neither_batch_nor_order_nor_a_long_neighbour_changes_a_result(make_model):
+    model = make_model(2, vocab_size=20, d_model=16)
+    run = graph(model, beam_size=3, alpha=0.6, extra_length=4, n_best=2)
+    rng = np.random.default_rng(0)
+    rows = [np.append(rng.integers(4, 20, length), END_ID) for length in (3, 1, 6, 2, 5, 1, 4, 25)]
+
+    def together(rows):
+        ids = np.zeros((len(rows), max(map(len, rows))), np.int32)
+        for row, tokens in zip(ids, rows, strict=True):
+            row[: len(tokens)] = tokens
+        return ids
+
+    alone = [results(run(together([row])), 0) for row in rows]
+    assert len({one[0][0] for one in alone}) > 4  # different sentences, different results
+    for order in (list(range(8)), [7, 3, 0, 6, 1, 5, 4, 2]):
+        found = run(together([rows[i] for i in order]))
+        for place, i in enumerate(order):
+            for (ids, score), (expected_ids, expected) in zip(
+                results(found, place), alone[i], strict=True
+            ):
+                assert ids == expected_ids
+                np.testing.assert_allclose(score, expected, rtol=1e-5)
+
+
+def test_the_graph_finds_what_eager_execution_finds(make_model):
+    model = make_model(1, vocab_size=12)
+    options = {"beam_size": 3, "alpha": 0.6, "extra_length": 4, "n_best": 3}
+    for found, expected in zip(
+        graph(model, **options)(SOURCE), search(model, SOURCE, **options), strict=True
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("beam_size", "alpha"), [(1, 0.6), (2, 0.0), (5, 0.6), (5, 1.0)])
+def test_results_are_distinct_sorted_clean_and_scored_as_the_model_scores_them(
+    make_model, beam_size, alpha
+):
+    model = make_model(2, vocab_size=9)
+    found = search(
+        model, SOURCE, beam_size=beam_size, alpha=alpha, extra_length=3, n_best=beam_size
+    )
+    for row in (0, 1, 3):
+        limit = len(real(SOURCE[row])) + 3
+        pairs = results(found, row)
+        scores = [score for _, score in pairs]
+        assert scores == sorted(scores, reverse=True)
+        candidates = []
+        for (ids, score), row_ids in zip(pairs, found.ids[row].numpy(), strict=True):
+            assert not {PAD_ID, BEGIN_ID, END_ID} & set(ids) and len(ids) <= limit
+            assert not row_ids[len(ids) :].any()
+            whole = ids if len(ids) == limit else (*ids, END_ID)
+            candidates.append(whole)
+            out = np.array([whole], np.int32)
+            log_p = score_pairs(
+                model, SOURCE[row : row + 1], np.insert(out[:, :-1], 0, BEGIN_ID, 1), out
+            )
+            np.testing.assert_allclose(score, penalised(log_p[0], len(whole), alpha), rtol=1e-4)
+        assert len(set(candidates)) == len(candidates)
+
+
+def test_each_sentence_has_its_own_limit(steered):
+    found = search(steered({END_ID: -50.0}), SOURCE, beam_size=2, extra_length=3, n_best=2)
+    np.testing.assert_array_equal(found.lengths[:, 0], [2 + 3, 3 + 3, 0, 4 + 3, 0])
+    np.testing.assert_array_equal(found.lengths[:, 1], [2 + 3, 3 + 3, 0, 4 + 3, 0])
+    assert found.ids.shape == (5, 2, 7)
+
+
+def test_an_end_mark_at_once_gives_an_empty_result(steered):
+    found = search(steered({END_ID: 50.0}), SOURCE[:2], beam_size=2, alpha=0.6, extra_length=3)
+    np.testing.assert_array_equal(found.lengths, [[0], [0]])
+    np.testing.assert_allclose(found.scores, [[0.0], [0.0]], atol=1e-4)
+    assert not found.ids.numpy().any()
+
+
+def test_padding_and_begin_marks_are_never_output(steered):
+    model = steered({PAD_ID: 50.0, BEGIN_ID: 50.0})
+    found = search(model, SOURCE[:2], beam_size=3, extra_length=3, n_best=3)
+    for row in range(2):
+        for ids, score in results(found, row):
+            assert not {PAD_ID, BEGIN_ID} & set(ids) and np.isfinite(score)
+
+
+def test_a_source_of_nothing_gives_nothing_at_score_0_and_harms_no_neighbour(make_model):
+    model = make_model(1, vocab_size=12)
+    options = {"beam_size": 3, "extra_length": 3, "n_best": 3}
+    found = search(model, SOURCE, **options)
+    for row in (2, 4):  # padding alone, an end mark alone
+        np.testing.assert_array_equal(found.scores[row], [0.0, -np.inf, -np.inf])
+        assert not found.ids[row].numpy().any() and not found.lengths[row].numpy().any()
+    without = search(model, SOURCE[[0, 1, 3]], **options)
+    for row, place in ((0, 0), (1, 1), (3, 2)):
+        assert [ids for ids, _ in results(found, row)] == [
+            ids for ids, _ in results(without, place)
+        ]
+    alone = search(model, SOURCE[[2, 4]], **options)
+    np.testing.assert_array_equal(alone.scores[:, 0], [0.0, 0.0])
+    assert alone.ids.shape[:2] == (2, 3) and not alone.ids.numpy().any()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"beam_size": 0}, "`beam_size` should be at least 1. Received: beam_size=0"),
+        ({"alpha": -0.1}, "`alpha` should be at least 0. Received: alpha=-0.1"),
+        ({"extra_length": 0}, "`extra_length` should be at least 1. Received: extra_length=0"),
+        ({"n_best": 0}, "`n_best` should be at least 1. Received: n_best=0"),
+        ({"beam_size": 2, "n_best": 3}, "at most beam_size=2. Received: n_best=3. Raise beam_size"),
+    ],
+)
+def test_options_out_of_range_are_errors_that_name_them(make_model, options, message):
+    with pytest.raises(ValueError, match=message):
+        search(make_model(), SOURCE, **options)

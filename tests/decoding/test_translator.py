@@ -1,0 +1,118 @@
+"""Lines in, as many out, in their order, whatever the batch; each is what the search finds."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_transformer.config import DecodingConfig
+from keras_transformer.decoding.incremental import IncrementalDecoder, score_pairs
+from keras_transformer.decoding.search import beam_search
+from keras_transformer.decoding.translator import TranslationGraph, Translator
+from keras_transformer.text.vocabulary import Vocabularies
+
+LINES = [
+    "the man rides a horse",
+    "dogs run",
+    "",
+    "a woman reads the red book in the park",
+    "the child sees",
+    "horse",
+]
+CONFIG = DecodingConfig(beam_size=3, extra_length=4, batch_size=2, max_source_length=12)
+
+
+@pytest.fixture(scope="module")
+def vocabularies():
+    return Vocabularies.learn(LINES, LINES, "wordpiece", vocab_size=50)
+
+
+@pytest.fixture(scope="module")
+def model(make_model, vocabularies):
+    return make_model(seed=2, vocab_size=vocabularies.source.vocab_size)
+
+
+@pytest.fixture(scope="module")
+def translator(model, vocabularies):
+    return Translator.from_model(model, vocabularies, CONFIG)
+
+
+def pieces(tokenizer, line):
+    """[1, length] ids with the end mark, cut to the configured length."""
+    ids = tokenizer.tokenize([line]).to_list()[0][: CONFIG.max_source_length - 1]
+    return np.array([[*ids, 3]], np.int32)
+
+
+def test_each_line_gets_what_the_search_finds_for_it_alone(translator, model, vocabularies):
+    found = translator.translations(LINES, n_best=2)
+    assert len(found) == len(LINES) and len({one[0].text for one in found}) > 3
+    for line, (first, second) in zip(LINES, found, strict=True):
+        ids, lengths, scores = beam_search(
+            IncrementalDecoder(model), pieces(vocabularies.source, line), 3, 0.6, 4, n_best=2
+        )
+        texts = [
+            vocabularies.target.detokenize([row[:length].tolist()]).numpy()[0].decode()
+            for row, length in zip(ids[0].numpy(), lengths[0].numpy(), strict=True)
+        ]
+        assert [first.text, second.text] == texts
+        np.testing.assert_allclose([first.score, second.score], scores[0], rtol=1e-4)
+
+
+def test_lines_keep_their_number_and_order_in_batches_of_any_size(translator, model, vocabularies):
+    expected = translator(LINES)
+    assert expected[2] == "" and all(isinstance(text, str) for text in expected)
+    assert translator(LINES[::-1]) == expected[::-1]
+    large = Translator.from_model(model, vocabularies, CONFIG.replace(batch_size=50))
+    assert large(LINES) == expected
+    assert translator([]) == [] and translator(["", ""]) == ["", ""]
+    done = []
+    translator.translations(LINES, on_batch=done.append)
+    assert sum(done) == len(LINES)
+
+
+def test_n_best_gives_lists_best_first_and_a_calls_options_replace_the_configured(translator):
+    lists = translator(LINES, n_best=3)
+    assert [len(texts) for texts in lists] == [3] * len(LINES)
+    assert [texts[0] for texts in lists] == translator(LINES)
+    for one in translator.translations(LINES, n_best=3):
+        scores = [translation.score for translation in one]
+        assert scores == sorted(scores, reverse=True)
+    scores = [
+        [one[0].score for one in translator.translations(LINES, **options)]
+        for options in ({}, {"beam_size": 3, "alpha": 0.6}, {"beam_size": 1}, {"alpha": 0})
+    ]
+    assert scores[0] == scores[1] and scores[2] != scores[0] and scores[3] != scores[0]
+
+
+def test_a_long_line_is_cut_and_not_refused(translator):
+    words = LINES[3].split() * 30
+    assert translator([" ".join(words)]) == translator([" ".join(words[:40])])
+
+
+def test_changed_weights_change_what_a_translator_says(make_model, vocabularies):
+    other = make_model(seed=8, vocab_size=vocabularies.source.vocab_size)
+    weights = other.get_weights()
+    translator = Translator.from_model(other, vocabularies, CONFIG)
+    before = translator.translations(LINES[:1])
+    other.set_weights([0.5 * weight for weight in weights])
+    assert translator.translations(LINES[:1])[0][0].score != before[0][0].score
+    other.set_weights(weights)
+    assert translator.translations(LINES[:1]) == before
+
+
+def test_the_score_of_a_pair_is_its_log_probability(model, vocabularies):
+    graph = TranslationGraph(model, vocabularies, CONFIG)
+    found = graph.score(tf.constant(LINES), tf.constant(LINES[::-1]))
+    for source, target, score in zip(LINES, LINES[::-1], found.numpy(), strict=True):
+        out = np.array([[*vocabularies.target.tokenize([target]).to_list()[0], 3]], np.int32)
+        target_in = np.insert(out[:, :-1], 0, 2, axis=1)
+        expected = score_pairs(model, pieces(vocabularies.source, source), target_in, out)
+        np.testing.assert_allclose(score, expected[0], rtol=1e-4)
+
+
+def test_mistaken_calls_are_errors_that_name_the_remedy(translator):
+    with pytest.raises(ValueError, match="one string; give"):
+        translator("dogs run")
+    with pytest.raises(ValueError, match="`beam_size` should be at least 1"):
+        translator(LINES, beam_size=0)
+    with pytest.raises(ValueError, match="at most beam_size=3. Received: n_best=4"):
+        translator(LINES, n_best=4)
