@@ -23,7 +23,9 @@ class Preset:
 
 
 _BASE = TransformerConfig()
-_TINY = TransformerConfig(vocab_size=8000, num_layers=4, d_model=128, d_ff=256, num_heads=4)
+_TINY = TransformerConfig(
+    vocab_size=8000, num_layers=4, d_model=128, d_ff=256, num_heads=4, norm="pre"
+)
 
 PRESETS = {
     "base": Preset(
@@ -48,7 +50,8 @@ PRESETS = {
     ),
     "tiny": Preset(
         "Ours, for laptops and small corpora: the tiny transformer of later low-resource work "
-        "(4 layers, 128 wide, 4 heads), with batches of 4,096 tokens.",
+        "(4 layers, 128 wide, 4 heads), with pre-norm, which learns faster at first, and batches "
+        "of 4,096 tokens.",
         _TINY,
         TrainingConfig(
             steps=20_000,
@@ -63,22 +66,22 @@ PRESETS = {
         ),
     ),
     "multi30k": Preset(
-        "Ours, chosen on Multi30k's validation set for 40 minutes of training on two CPU cores: "
-        "tiny, with a small vocabulary and small batches, since on 29,000 pairs the number of "
-        "updates counts for more than their size.",
-        _TINY.replace(vocab_size=4000, dropout=0.2),
+        "Ours, for 40 minutes of training on Multi30k on two CPU cores: tiny, with a small "
+        "vocabulary, small batches and a short warm-up, since in that time the number of updates "
+        "counts for more than their size.",
+        _TINY.replace(vocab_size=2500, dropout=0.15),
         TrainingConfig(
             steps=100_000,
             max_minutes=40.0,
             batch_tokens=2560,
             max_length=64,
             num_buckets=24,
-            warmup_steps=1000,
-            schedule_factor=1.5,
+            warmup_steps=400,
+            schedule_factor=1.0,
             checkpoint_steps=200,
             keep_checkpoints=12,
             average_last=10,
-            evaluate_steps=1000,
+            evaluate_steps=1500,
             evaluate_sentences=1014,
         ),
     ),
@@ -86,15 +89,14 @@ PRESETS = {
         "Ours, for the built-in synthetic demo corpus: minutes on a laptop's CPU.",
         _TINY.replace(vocab_size=1000, num_layers=2),
         TrainingConfig(
-            steps=2000,
+            steps=1200,
             batch_tokens=2048,
             max_length=64,
             num_buckets=16,
-            warmup_steps=400,
-            schedule_factor=2.0,
-            checkpoint_steps=100,
+            warmup_steps=300,
+            checkpoint_steps=50,
             keep_checkpoints=5,
-            evaluate_steps=1000,
+            evaluate_steps=400,
             evaluate_sentences=200,
         ),
     ),

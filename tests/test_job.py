@@ -14,16 +14,11 @@ import keras_transformer as kt
 from keras_transformer import cli
 from keras_transformer.data.demo import make_demo_corpus
 from keras_transformer.run_directory import RunConfig
-from keras_transformer.text.lines import read_lines, write_lines
+from keras_transformer.text.lines import write_lines
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
-SMALL = """
-model.vocab_size=400 model.num_layers=1 model.d_model=32 model.d_ff=64 model.num_heads=2
-training.steps=6 training.checkpoint_steps=2 training.evaluate_steps=4
-training.evaluate_sentences=5 training.batch_tokens=512 training.keep_checkpoints=5
-training.average_last=3 training.num_buckets=3 decoding.beam_size=2 decoding.extra_length=10
-""".split()
+SMALL = [
     "model.vocab_size=400",
     "model.num_layers=1",
     "model.d_model=32",
