@@ -24,7 +24,7 @@ from keras_transformer.decoding.translator import TranslationGraph, Translator
 from keras_transformer.evaluation.bleu import corpus_bleu
 from keras_transformer.export import export_saved_model, load, next_version
 from keras_transformer.model import build_transformer
-from keras_transformer.run_directory import RunConfig, load_run, write_json
+from keras_transformer.run_directory import RunConfig, load_run, run_checkpoints, write_json
 from keras_transformer.text.vocabulary import Vocabularies
 from keras_transformer.training.strategy import make_strategy
 from keras_transformer.training.trainer import Progress, Trainer
@@ -240,7 +240,7 @@ class Job:
 
     def _export_and_score(self, test: ParallelText | None) -> dict:
         report: dict = {}
-        steps = self._averaged_steps()
+        steps = run_checkpoints(self.run_dir, self.config).last(self.config.training.average_last)
         self.say(f"Averaging the checkpoints of the updates {', '.join(map(str, steps))}.")
         report["averaged_updates"] = steps
         model, vocabularies, decoding = load_run(self.run_dir, "average")
@@ -269,12 +269,6 @@ class Job:
                 ][:_SAMPLES],
             }
         return report
-
-    def _averaged_steps(self) -> list[int]:
-        from keras_transformer.training.checkpoints import Checkpoints
-
-        steps = Checkpoints(self.run_dir / "checkpoints").steps()
-        return steps[-self.config.training.average_last :]
 
 
 class _Validation:

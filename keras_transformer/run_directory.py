@@ -94,6 +94,13 @@ def write_json(path: str | os.PathLike, values) -> None:
     write_bytes(path, (json.dumps(values, indent=1, ensure_ascii=False) + "\n").encode("utf-8"))
 
 
+def run_checkpoints(run_dir: str | os.PathLike, config: RunConfig) -> Checkpoints:
+    """The checkpoints of a run."""
+    training = config.training
+    folder = pathlib.Path(run_dir) / "checkpoints"
+    return Checkpoints(folder, training.keep_checkpoints, training.checkpoint_steps)
+
+
 def load_run(run_dir: str | os.PathLike, checkpoint: str | int = "average"):
     """The trained model of a run.
 
@@ -113,12 +120,12 @@ def load_run(run_dir: str | os.PathLike, checkpoint: str | int = "average"):
     run_dir = pathlib.Path(run_dir)
     config = RunConfig.load(run_dir)
     vocabularies = Vocabularies.load(run_dir / "vocab")
-    checkpoints = Checkpoints(run_dir / "checkpoints")
+    checkpoints = run_checkpoints(run_dir, config)
     steps = checkpoints.steps()
     if not steps:
         raise ValueError(f"{run_dir} has no checkpoint yet. Train it first.")
     if checkpoint == "average":
-        chosen = steps[-config.training.average_last :]
+        chosen = checkpoints.last(config.training.average_last)
     elif checkpoint in ("best", "last"):
         chosen = [checkpoints.best() if checkpoint == "best" else steps[-1]]
     else:

@@ -14,26 +14,16 @@ import keras_transformer as kt
 from keras_transformer import cli
 from keras_transformer.data.demo import make_demo_corpus
 from keras_transformer.run_directory import RunConfig
-from keras_transformer.text.lines import write_lines
+from keras_transformer.text.lines import read_lines, write_lines
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 SMALL = [
-    "model.vocab_size=400",
-    "model.num_layers=1",
-    "model.d_model=32",
-    "model.d_ff=64",
-    "model.num_heads=2",
-    "training.steps=6",
-    "training.checkpoint_steps=2",
-    "training.evaluate_steps=4",
-    "training.evaluate_sentences=5",
-    "training.batch_tokens=512",
-    "training.keep_checkpoints=5",
-    "training.average_last=3",
-    "training.num_buckets=3",
-    "decoding.beam_size=2",
-    "decoding.extra_length=10",
+    *("model.vocab_size=400", "model.num_layers=1", "model.d_model=32", "model.d_ff=64"),
+    *("model.num_heads=2", "decoding.beam_size=2", "decoding.extra_length=10"),
+    *("training.steps=6", "training.checkpoint_steps=2", "training.evaluate_steps=4"),
+    *("training.evaluate_sentences=5", "training.batch_tokens=512", "training.num_buckets=3"),
+    *("training.keep_checkpoints=5", "training.average_last=3"),
 ]
 
 
@@ -90,11 +80,7 @@ def test_the_run_directory_describes_itself(run):
 
 def test_the_score_is_that_of_the_exports_translations(run):
     folder, report, _, config = run
-    source = (folder / "test.en").read_text(encoding="utf-8").split("\n")[:-1]
-    reference = (folder / "test.de").read_text(encoding="utf-8").split("\n")[:-1]
-    source, reference = (
-        [line.removesuffix("\r") for line in lines] for lines in (source, reference)
-    )
+    source, reference = read_lines(folder / "test.en"), read_lines(folder / "test.de")
     translations = kt.load(report["export"])(source)
     assert len(translations) == len(source) == 8 + len(ODD)
     assert translations[0] == "" and not any("\n" in line for line in translations)

@@ -17,6 +17,8 @@ import warnings
 import numpy as np
 import tensorflow as tf
 
+from keras_transformer.text.lines import write_bytes
+
 _NAME = re.compile(r"step-(\d{8})$")
 _PREFIX = "variables"
 
@@ -46,7 +48,9 @@ class Checkpoints:
 
     Args:
         folder: Where they are; made when the first is saved.
-        keep: How many of the newest stay when one is saved. The best stays besides.
+        keep: How many of the newest regular ones stay. The best and the very newest stay besides.
+        every: A regular one's step is a multiple of this. The others (saved on Ctrl-C, say) come
+            and go, so that a run that was stopped averages the same ones as one that was not.
 
     Example:
         >>> checkpoints = Checkpoints("runs/demo/checkpoints", keep=5)
@@ -54,8 +58,8 @@ class Checkpoints:
         >>> state = checkpoints.restore_latest(named_variables(model, optimizer))
     """
 
-    def __init__(self, folder: str | os.PathLike, keep: int = 5):
-        self.folder, self.keep = pathlib.Path(folder), keep
+    def __init__(self, folder: str | os.PathLike, keep: int = 5, every: int = 1):
+        self.folder, self.keep, self.every = pathlib.Path(folder), keep, every
 
     def steps(self) -> list[int]:
         """The steps of the whole checkpoints, oldest first."""
@@ -64,6 +68,11 @@ class Checkpoints:
         matches = (_NAME.match(path.name) for path in self.folder.iterdir())
         return sorted(int(match[1]) for match in matches if match)
 
+    def last(self, count: int) -> list[int]:
+        """The steps of the newest regular checkpoints, oldest first; of any, if none is regular."""
+        steps = self.steps()
+        return ([step for step in steps if step % self.every == 0] or steps)[-count:]
+
     def path(self, step: int) -> pathlib.Path:
         return self.folder / f"step-{step:08d}"
 
@@ -71,10 +80,15 @@ class Checkpoints:
         """Writes a checkpoint, then removes those no longer kept.
 
         Args:
-            step: Its number; one already there is replaced.
+            step: Its number. Where it is there already, the variables are the same, and only the
+                state is written anew.
             variables: By name.
             state: Whatever else training needs, as JSON.
         """
+        path, content = self.path(step), json.dumps({"step": step, **state}, indent=1).encode()
+        if path.exists():
+            write_bytes(path / "state.json", content)
+            return path
         temporary = self.folder / f".writing-{step:08d}"
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
@@ -84,18 +98,14 @@ class Checkpoints:
             shape_and_slices=[""] * len(variables),
             tensors=[variable.read_value() for variable in variables.values()],
         )
-        (temporary / "state.json").write_text(json.dumps({"step": step, **state}, indent=1))
-        path = self.path(step)
-        shutil.rmtree(path, ignore_errors=True)
+        write_bytes(temporary / "state.json", content)
         os.replace(temporary, path)
         self._prune()
         return path
 
     def mark_best(self, step: int) -> None:
         """Remembers that this checkpoint is the best so far; it is then never removed."""
-        temporary = self.folder / ".best.json"
-        temporary.write_text(json.dumps({"step": step}))
-        os.replace(temporary, self.folder / "best.json")
+        write_bytes(self.folder / "best.json", json.dumps({"step": step}).encode())
 
     def best(self) -> int | None:
         """The step of the best checkpoint, None where none was marked."""
@@ -172,7 +182,9 @@ class Checkpoints:
             raise _DamagedError(str(error).splitlines()[0]) from error
 
     def _prune(self) -> None:
-        for step in set(self.steps()[: -self.keep]) - {self.best()}:
+        steps = self.steps()
+        kept = {*self.last(self.keep), steps[-1], self.best()}
+        for step in set(steps) - kept:
             shutil.rmtree(self.path(step))
         for path in self.folder.glob(".writing-*"):
             shutil.rmtree(path)

@@ -96,7 +96,9 @@ class Trainer:
             self.model, self.optimizer, config.label_smoothing, strategy, config.jit_compile
         )
         self.variables = named_variables(self.model, self.optimizer)
-        self.checkpoints = Checkpoints(run_dir / "checkpoints", config.keep_checkpoints)
+        self.checkpoints = Checkpoints(
+            run_dir / "checkpoints", config.keep_checkpoints, config.checkpoint_steps
+        )
         self.progress = Progress()
         self._run_dir = run_dir
         self._writer = None

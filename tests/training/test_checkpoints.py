@@ -65,6 +65,25 @@ def test_the_newest_and_the_best_are_kept(tmp_path, variables):
     assert checkpoints.best() == 2
 
 
+def test_irregular_ones_are_kept_while_newest_and_never_averaged_beside_regular_ones(
+    tmp_path, variables
+):
+    checkpoints = Checkpoints(tmp_path, keep=2, every=10)
+    for step in (10, 13, 20, 30, 34):
+        checkpoints.save(step, variables, {})
+    assert checkpoints.steps() == [20, 30, 34]
+    assert checkpoints.last(5) == [20, 30] and checkpoints.last(1) == [30]
+
+
+def test_saving_the_same_step_again_only_renews_the_state(tmp_path, variables):
+    checkpoints = Checkpoints(tmp_path)
+    path = checkpoints.save(1, variables, {"bleu": 1.0})
+    before = {file.name: file.stat().st_mtime_ns for file in path.glob("variables*")}
+    checkpoints.save(1, variables, {"bleu": 2.0})
+    assert {file.name: file.stat().st_mtime_ns for file in path.glob("variables*")} == before
+    assert checkpoints.restore_latest(variables) == {"step": 1, "bleu": 2.0}
+
+
 @pytest.mark.parametrize("damage", ["truncate data", "flip a byte", "no index", "bad state"])
 def test_a_damaged_checkpoint_is_passed_over_with_a_warning_naming_both(
     tmp_path, variables, damage

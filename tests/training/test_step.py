@@ -114,11 +114,13 @@ replicas = int(sys.argv[2])
 cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * replicas)
 from keras_transformer.training.strategy import make_strategy
-from test_step import make_step, ragged_batch, weights
+from test_step import CONFIG, make_step, ragged_batch, weights
 strategy = make_strategy("mirrored")
 assert strategy.num_replicas_in_sync == replicas
 step = make_step(strategy)
 losses = [step(*ragged_batch(seed=seed)).loss for seed in range(5)]
+dropout = make_step(strategy, config=CONFIG.replace(dropout=0.5))
+assert dropout(*ragged_batch()).loss != losses[0] and dropout(*ragged_batch()).loss > 0
 losses.append(step(*ragged_batch(seed=9) * (tf.range(8)[:, None] < 4).numpy()).loss)
 print(json.dumps([losses, [float(abs(w).sum()) for w in weights(step)]]))
 """
