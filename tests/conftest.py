@@ -7,6 +7,7 @@ import pathlib
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import pytest
+import tensorflow as tf
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -27,3 +28,11 @@ def real_data() -> pathlib.Path:
             pytest.fail(message)
         pytest.skip(message)
     return folder
+
+
+@pytest.fixture
+def eagerly():
+    """Runs tf.functions op by op: for a handful of steps that is quicker than tracing them."""
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)

@@ -122,6 +122,18 @@ def test_going_on_with_other_text_or_another_vocabulary_is_refused(run, tmp_path
         kt.Job(changed, folder / "run", None, "single").run()
 
 
+@pytest.mark.slow
+def test_the_command_reads_stdin_and_writes_stdout_as_a_process_of_its_own(run):
+    command = [sys.executable, "-m", "keras_transformer.cli", "translate", "--n-best", "2"]
+    result = subprocess.run(
+        [*command, "--model", run[1]["export"]], input=b"the man\n\n", capture_output=True
+    )
+    assert result.returncode == 0, result.stderr.decode()
+    rows = [line.split("\t") for line in result.stdout.decode().split("\n")[:-1]]
+    assert [row[0] for row in rows] == ["1", "1", "2", "2"]
+    assert float(rows[0][1]) >= float(rows[1][1]) and rows[2][2] == ""
+
+
 def test_a_vocabulary_that_does_not_fit_the_checkpoints_is_refused(run, tmp_path):
     import shutil
 
@@ -134,14 +146,13 @@ def test_a_vocabulary_that_does_not_fit_the_checkpoints_is_refused(run, tmp_path
         kt.load_run(copy)
 
 
-def test_the_command_gives_n_lines_for_n_lines(run):
+def test_the_command_gives_n_lines_for_n_lines(run, tmp_path):
     export = run[1]["export"]
     lines = [*ODD, "the old man reads", ""]
-    command = [sys.executable, "-m", "keras_transformer.cli", "translate", "--model", export]
-    text = "\n".join(lines).encode() + b"\n"
-    result = subprocess.run(command, input=text, capture_output=True, check=False)
-    assert result.returncode == 0, result.stderr.decode()
-    out = result.stdout.decode().split("\n")
+    (tmp_path / "in.txt").write_bytes("\n".join(lines).encode() + b"\n")
+    files = ["--input", str(tmp_path / "in.txt"), "--output", str(tmp_path / "out.txt")]
+    assert cli.main(["translate", "--model", export, *files]) == 0
+    out = (tmp_path / "out.txt").read_bytes().decode().split("\n")
     assert len(out) == len(lines) + 1 and out[-1] == ""
     assert out[0] == "" and out[-2] == ""
     expected = kt.load(export)([line.removesuffix("\r") for line in lines])

@@ -105,10 +105,7 @@ def beam_search(
 
         # log P only falls, and the penalty is largest at the limit: no one does better than this.
         going = tf.where(ends | state.done[:, None], -float("inf"), best)
-        bound = going[:, 0]
-        for beam in range(1, beam_size):
-            bound = tf.maximum(bound, going[:, beam])
-        bound /= length_penalty(limits, alpha)
+        bound = tf.reduce_max(going, axis=1) / length_penalty(limits, alpha)
         done = state.done | (scores[:, n_best - 1] >= bound)
         going = tf.where(done[:, None], -float("inf"), going)
         rows = tf.reshape(beams + tf.range(batch)[:, None] * beam_size, (-1,))

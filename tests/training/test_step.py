@@ -61,7 +61,7 @@ def test_loss_and_update_are_those_of_plain_tensorflow():
         np.testing.assert_allclose((old - new)[large], rate * np.sign(gradient[large]), rtol=1e-3)
 
 
-def test_a_batch_without_a_token_changes_no_weight_and_stays_finite():
+def test_a_batch_without_a_token_changes_no_weight_and_stays_finite(eagerly):
     step, before = make_step(), None
     before = weights(step)
     result = step(*np.full((3, 4, 5), PAD_ID, np.int32))
@@ -70,7 +70,7 @@ def test_a_batch_without_a_token_changes_no_weight_and_stays_finite():
         np.testing.assert_array_equal(old, new)
 
 
-def test_rows_and_columns_of_padding_change_nothing():
+def test_rows_and_columns_of_padding_change_nothing(eagerly):
     arrays = ragged_batch()
     padded = np.pad(arrays, ((0, 0), (0, 3), (0, 2)))
     one, other = make_step(), make_step()
@@ -86,7 +86,7 @@ def test_xla_gives_the_same_losses():
         assert plain(*arrays).loss == pytest.approx(compiled(*arrays).loss, rel=1e-4)
 
 
-def test_evaluation_changes_nothing_and_reports_loss_without_smoothing_too():
+def test_evaluation_changes_nothing_and_reports_loss_without_smoothing_too(eagerly):
     step, arrays = make_step(), ragged_batch()
     before = weights(step)
     result = step.evaluate(*arrays)

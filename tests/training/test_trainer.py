@@ -89,7 +89,7 @@ def test_stopping_and_going_on_is_bit_for_bit_never_having_stopped(tmp_path, tex
     assert part.progress.step == 12 and part.progress.epoch == whole.progress.epoch
 
 
-def test_ctrl_c_finishes_the_update_saves_and_raises(tmp_path, text, vocabularies):
+def test_ctrl_c_finishes_the_update_saves_and_raises(tmp_path, text, vocabularies, eagerly):
     def press(progress, loss, perplexity):
         if progress.step == 3:
             os.kill(os.getpid(), signal.SIGINT)
@@ -104,7 +104,9 @@ def test_ctrl_c_finishes_the_update_saves_and_raises(tmp_path, text, vocabularie
     assert_same(snapshot(again), snapshot(trainer))
 
 
-def test_a_loss_that_is_not_finite_stops_naming_update_and_rate(tmp_path, text, vocabularies):
+def test_a_loss_that_is_not_finite_stops_naming_update_and_rate(
+    tmp_path, text, vocabularies, eagerly
+):
     trainer = make_trainer(tmp_path, text, vocabularies)
     trainer.model.trainable_variables[0].assign(
         np.full(trainer.model.trainable_variables[0].shape, np.nan)
@@ -114,7 +116,9 @@ def test_a_loss_that_is_not_finite_stops_naming_update_and_rate(tmp_path, text, 
     assert trainer.checkpoints.steps() == []
 
 
-def test_going_on_with_another_model_or_other_batches_is_refused(tmp_path, text, vocabularies):
+def test_going_on_with_another_model_or_other_batches_is_refused(
+    tmp_path, text, vocabularies, eagerly
+):
     make_trainer(tmp_path, text, vocabularies).train()
     wider = MODEL.replace(d_ff=256)
     with pytest.raises(ValueError, match="another model: d_ff is 128 there and 256 now"):
@@ -124,7 +128,7 @@ def test_going_on_with_another_model_or_other_batches_is_refused(tmp_path, text,
         make_trainer(tmp_path, text, vocabularies, training=training).resume()
 
 
-def test_evaluations_mark_the_best_checkpoint(tmp_path, text, vocabularies):
+def test_evaluations_mark_the_best_checkpoint(tmp_path, text, vocabularies, eagerly):
     scores = iter([10.0, 30.0, 20.0])
     training = dataclasses.replace(TRAINING, steps=6, evaluate_steps=2, checkpoint_steps=100)
     trainer = make_trainer(
