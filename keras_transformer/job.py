@@ -212,9 +212,10 @@ class Job:
     def _train(self, config, vocabularies, texts: Texts, batches) -> Trainer:
         valid = None
         if texts.valid is not None:
-            valid = _Validation(texts.valid, vocabularies, config, self.say)
+            replicas = self.strategy.num_replicas_in_sync
+            valid = _Validation(texts.valid, vocabularies, config, replicas, self.say)
         trainer = Trainer(
-            lambda: build_transformer(config.model),
+            lambda: build_transformer(config.model, config.training.dtype_policy),
             config.training,
             config.model.d_model,
             batches,
@@ -274,11 +275,12 @@ class Job:
 class _Validation:
     """Loss and BLEU (greedy, for speed) on the validation text."""
 
-    def __init__(self, text: ParallelText, vocabularies, config: RunConfig, say):
+    def __init__(self, text: ParallelText, vocabularies, config: RunConfig, replicas, say):
         self.text = text.head(config.training.evaluate_sentences)
         pairs = encode_pairs(self.text, vocabularies, max_length=1_000_000)
-        longest = max(pairs.source_lengths.max(), pairs.target_lengths.max())
-        self.batches = TokenBatches(pairs, max(4096, int(longest)), num_buckets=8, seed=0)
+        longest = int(max(pairs.source_lengths.max(), pairs.target_lengths.max()))
+        budget = max(4096, longest) * replicas
+        self.batches = TokenBatches(pairs, budget, num_buckets=8, seed=0, shards=replicas)
         self.vocabularies, self.decoding, self.say = vocabularies, config.decoding, say
         self._graph = None
 

@@ -13,11 +13,15 @@ from keras_transformer.layers.masks import AttentionMasks
 from keras_transformer.layers.position import PositionalEncoding
 
 
-def build_transformer(config: TransformerConfig, name: str = "transformer") -> keras.Model:
+def build_transformer(
+    config: TransformerConfig, dtype_policy: str | None = None, name: str = "transformer"
+) -> keras.Model:
     """Builds the model.
 
     Args:
         config: Its dimensions and variants.
+        dtype_policy: Keras dtype policy of all layers, such as "mixed_bfloat16"; the global one
+            (`keras.config.dtype_policy()`, float32 unless changed) if None.
         name: The Keras model's name.
 
     Returns:
@@ -50,30 +54,33 @@ def build_transformer(config: TransformerConfig, name: str = "transformer") -> k
     )
     if config.tie_embeddings == "all":
         source_embedding = target_embedding = TokenEmbedding(
-            config.vocab_size, config.d_model, name="embedding"
+            config.vocab_size, config.d_model, dtype=dtype_policy, name="embedding"
         )
     else:
         source_embedding = TokenEmbedding(
-            config.vocab_size, config.d_model, name="source_embedding"
+            config.vocab_size, config.d_model, dtype=dtype_policy, name="source_embedding"
         )
         target_embedding = TokenEmbedding(
-            config.target_vocab_size_, config.d_model, name="target_embedding"
+            config.target_vocab_size_, config.d_model, dtype=dtype_policy, name="target_embedding"
         )
 
     def embed(ids, embedding, side):
         positions = PositionalEncoding(
-            config.positions, config.max_positions, name=f"{side}_positions"
+            config.positions, config.max_positions, dtype=dtype_policy, name=f"{side}_positions"
         )
-        return Dropout(config.dropout, name=f"{side}_dropout")(positions(embedding(ids)))
+        dropout = Dropout(config.dropout, dtype=dtype_policy, name=f"{side}_dropout")
+        return dropout(positions(embedding(ids)))
 
-    memory = Encoder(config.num_layers, layer, name="encoder")(
+    memory = Encoder(config.num_layers, layer, dtype=dtype_policy, name="encoder")(
         embed(source_ids, source_embedding, "source"), source_mask
     )
-    decoded = Decoder(config.num_decoder_layers_, layer, name="decoder")(
+    decoded = Decoder(config.num_decoder_layers_, layer, dtype=dtype_policy, name="decoder")(
         embed(target_ids, target_embedding, "target"), memory, target_mask, memory_mask
     )
     if config.tie_embeddings == "none":
-        logits = OutputProjection(config.target_vocab_size_, name="projection")(decoded)
+        logits = OutputProjection(config.target_vocab_size_, dtype=dtype_policy, name="projection")(
+            decoded
+        )
     else:
         logits = target_embedding(decoded, reverse=True)
     return keras.Model([source_ids, target_ids], logits, name=name)

@@ -347,3 +347,14 @@ def test_a_compiled_model_learns_and_reports_the_loss_of_real_tokens():
     np.testing.assert_allclose(history[0]["loss"], expected, rtol=1e-5)
     assert history[-1]["token_accuracy"] > 0.9 > history[0]["token_accuracy"]
     assert history[-1]["perplexity"] < 2 < history[0]["perplexity"]
+
+
+def test_a_dtype_policy_reaches_every_layer_and_logits_stay_float32():
+    config = TransformerConfig(vocab_size=20, num_layers=1, d_model=8, d_ff=16, num_heads=2)
+    model = build_transformer(config, "mixed_bfloat16")
+    for name in ("embedding", "source_positions", "source_dropout", "encoder", "decoder"):
+        assert model.get_layer(name).compute_dtype == "bfloat16", name
+    assert all(weight.dtype == "float32" for weight in model.weights)
+    ids = np.array([[5, 6, 3]])
+    assert keras.backend.standardize_dtype(model([ids, ids]).dtype) == "float32"
+    assert keras.config.dtype_policy().name == "float32"
