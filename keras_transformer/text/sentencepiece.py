@@ -68,10 +68,25 @@ class SentencePieceTokenizer(Tokenizer):
         # The plain op, not FastSentencepieceTokenizer: that one gives other ids for BPE models and
         # knows no byte pieces.
         self._op = import_tensorflow_text().SentencepieceTokenizer(content, out_type=tf.int32)
+        self._keep_resource()
         # How the model itself shows an unknown piece, and whether it puts a space before a text.
         self._unknown = processor.decode([UNK_ID])
         first = processor.decode([UNK_ID, *processor.encode("a")])
         self._adds_space = first.startswith(self._unknown + " ")
+
+    def _keep_resource(self) -> None:
+        """Names the op's resource, so that it outlives the kernel that made it.
+
+        TensorFlow drops all eager kernels when a seed is set (`keras.utils.set_random_seed`), and a
+        nameless resource goes with its kernel: every later call would fail ("does not exist").
+        """
+        from tensorflow_text.python.ops import sentencepiece_tokenizer
+
+        resource, name = self._op._model_resource, f"sentencepiece_{self.fingerprint}"
+        make = sentencepiece_tokenizer.gen_sentencepiece_tokenizer.sentencepiece_op
+        resource._create_resource = lambda: make(model=self._content, shared_name=name)
+        resource._resource_handle = None  # the next access makes it, by the new name
+        _ = resource.resource_handle
 
     def _tokenize(self, strings: tf.Tensor) -> tf.RaggedTensor:
         return self._op.tokenize(strings)

@@ -1,5 +1,6 @@
 """Text comes back as it went in; ids are what the contract says; it all survives export."""
 
+import gc
 import itertools
 import json
 import shutil
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import unicodedata
 
+import keras
 import numpy as np
 import pytest
 import sentencepiece
@@ -21,6 +23,7 @@ from keras_transformer.text.tokenizer import (
     normalize_tensor,
     normalize_text,
 )
+from keras_transformer.text.vocabulary import learn_tokenizer
 
 ODD = [
     "",
@@ -352,3 +355,15 @@ def test_only_ops_of_the_stock_server_are_used(bpe, wordpiece):
         "SentencepieceDetokenizeOp",
         "FastWordpieceTokenizeWithOffsets",
     }
+
+
+def test_a_tokenizer_outlives_a_seed_being_set_and_a_twin_being_deleted():
+    lines = ["the old man reads a book"] * 20
+    tokenizer, twin = (learn_tokenizer(lines, vocab_size=280) for _ in range(2))
+    tokenize = tf.function(lambda strings: tokenizer.tokenize(strings).flat_values)
+    before = tokenize(tf.constant(lines[:1])).numpy().tolist()
+    del twin
+    keras.utils.set_random_seed(1)
+    gc.collect()
+    assert tokenizer.tokenize(lines[:1]).to_list() == [before]
+    assert tokenize(tf.constant(lines[:1])).numpy().tolist() == before
