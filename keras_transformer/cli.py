@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import math
 import pathlib
 import sys
 
 from keras_transformer.console import run_command
+from keras_transformer.evaluation.bleu import TOKENIZERS
 
 _BLOCK = 2048  # lines read, sorted by length and translated at a time
 
@@ -35,7 +37,7 @@ def main(argv: list[str] | None = None) -> int:
     _add_model(evaluate)
     evaluate.add_argument("--source", required=True, help="text to translate")
     evaluate.add_argument("--reference", required=True, help="its translation")
-    evaluate.add_argument("--tokenizer", default="13a", help="sacreBLEU's (13a, intl, none, ...)")
+    evaluate.add_argument("--tokenizer", default="13a", choices=TOKENIZERS, help="sacreBLEU's")
     evaluate.add_argument("--lowercase", action="store_true", help="ignore case")
     evaluate.add_argument("--output", help="write the translations here")
     evaluate.set_defaults(run=_evaluate)
@@ -57,7 +59,7 @@ def _add_model(parser) -> None:
         "--model", required=True, help="an export (saved_models/demo/1) or a run directory"
     )
     parser.add_argument(
-        "--checkpoint", default="average", help="of a run directory: average, best, last or a step"
+        "--checkpoint", help="of a run directory: average (the default), best, last or a step"
     )
     parser.add_argument("--beam-size", type=int, help="hypotheses kept a sentence; 1 is greedy")
     parser.add_argument("--alpha", type=float, help="exponent of the length penalty")
@@ -69,7 +71,11 @@ def _translator(arguments):
 
     path = pathlib.Path(arguments.model)
     if (path / "config.json").exists():
-        return Translator.from_run(path, arguments.checkpoint)
+        return Translator.from_run(path, arguments.checkpoint or "average")
+    if arguments.checkpoint is not None:
+        raise ValueError(
+            f"--checkpoint chooses among those of a run directory, and {path} is not one."
+        )
     return load(path)
 
 
@@ -77,7 +83,7 @@ def _translate(arguments) -> None:
     from keras_transformer.text.lines import iter_lines, write_lines
 
     translator = _translator(arguments)
-    n_best = arguments.n_best or 1
+    n_best = 1 if arguments.n_best is None else arguments.n_best
     lines = iter_lines(arguments.input)
 
     def results():
@@ -88,7 +94,9 @@ def _translate(arguments) -> None:
             ):
                 number += 1
                 for one in found:
-                    prefix = f"{number}\t{one.score:.4f}\t" if arguments.n_best else ""
+                    if one.score == -math.inf:  # the search found fewer than were asked for
+                        continue
+                    prefix = f"{number}\t{one.score:.4f}\t" if arguments.n_best is not None else ""
                     yield prefix + one.text
 
     if arguments.output:

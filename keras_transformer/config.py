@@ -1,8 +1,8 @@
 """Every setting of the system, as frozen dataclasses: one comment a field says what it means.
 
-`TransformerConfig` is the model (paper section 3), `TrainingConfig` its training (section 5) and
-`DecodingConfig` its search (section 6.1). The named settings, the paper's and ours, are in
-`presets.py`.
+`TransformerConfig` is the model (paper section 3), `TrainingConfig` its training (section 5),
+`DecodingConfig` its search (section 6.1) and `DataConfig` the text. The named settings, the
+paper's and ours, are in `presets.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _UNIONS = (typing.Union, types.UnionType)
 
 
 class _Config:
-    """What the three configurations share: presets, overrides, checking, conversion to JSON."""
+    """What the configurations share: presets, overrides, checking, conversion to JSON."""
 
     @classmethod
     def preset(cls, name: str, **overrides):
@@ -79,11 +79,8 @@ class _Config:
 def _fit(cls, name: str, hint, value):
     """`value` as the type of the field, where nothing is lost (1 -> 1.0), or a ValueError."""
     kinds = typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else (hint,)
-    kinds = [typing.get_origin(kind) or kind for kind in kinds]
     if float in kinds and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    if tuple in kinds and isinstance(value, list):
-        return tuple(value)
     if isinstance(value, bool) and bool not in kinds or not isinstance(value, tuple(kinds)):
         wanted = " or ".join("nothing" if k is type(None) else k.__name__ for k in kinds)
         raise ValueError(f"{cls.__name__}.{name} should be of type {wanted}. Received: {value!r}.")
@@ -123,7 +120,8 @@ class TransformerConfig(_Config):
 
     def __post_init__(self):
         super().__post_init__()
-        for name in ("vocab_size", "num_layers", "d_model", "d_ff", "num_heads", "max_positions"):
+        self._require(self.vocab_size >= 5, "vocab_size", "at least 5 (four special ids, a token)")
+        for name in ("num_layers", "d_model", "d_ff", "num_heads", "max_positions"):
             self._require(getattr(self, name) >= 1, name, "at least 1")
         for name in ("target_vocab_size", "num_decoder_layers", "d_k", "d_v", "attention_window"):
             value = getattr(self, name)
@@ -283,6 +281,11 @@ class DataConfig(_Config):
                     f"{part}_{given} is given without {part}_{lacking}. Parallel text needs both."
                 )
         ways = [self.dataset, self.train_source, self.train_tsv]
+        if not any(ways) and (self.valid_source or self.test_source):
+            raise ValueError(
+                "There is validation or test text without training text. Give dataset, "
+                "train_source with train_target, or train_tsv; or none of all for the demo."
+            )
         if sum(way is not None for way in ways) > 1:
             raise ValueError(
                 "The training text should come from one of dataset, train_source with "

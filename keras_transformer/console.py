@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 
+import tensorflow as tf
 import tqdm
 
 
@@ -14,8 +15,9 @@ def run_command(command: Callable, arguments) -> int:
     """Runs `command(arguments)`.
 
     Returns:
-        Its exit status: 2 after a user's mistake and 1 after a training that diverged, with one
-        sentence on stderr; 130 after Ctrl-C; otherwise what it returns, or 0.
+        Its exit status: 2 after a user's mistake and 1 after a training that diverged or a failing
+        system (a full disk, say), with one sentence on stderr; 130 after Ctrl-C; 141 where no one
+        reads the output any more; otherwise what it returns, or 0.
     """
     try:
         return command(arguments) or 0
@@ -32,6 +34,10 @@ def run_command(command: Callable, arguments) -> int:
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except (OSError, ImportError, tf.errors.OpError) as error:
+        first = str(error).strip().split("\n")[0]
+        print(f"error: {type(error).__name__}: {first}", file=sys.stderr)
+        return 1
 
 
 class TrainingBar:
@@ -70,8 +76,12 @@ class TrainingBar:
             f"{speed:,.0f} tokens/s",
             refresh=False,
         )
-        done = progress.step if self._max_minutes is None else progress.seconds / 60
+        done = progress.step if self._max_minutes is None else self._minutes(progress)
         self._bar.update(done - self._bar.n)
+
+    def _minutes(self, progress) -> float:
+        # The last update may end past the limit, and tqdm forgets its total when that is far.
+        return min(progress.seconds / 60, self._max_minutes)
 
     def _make(self, progress) -> tqdm.tqdm:
         # tqdm's own estimate is the time left; it counts minutes where these are the limit.
@@ -81,7 +91,7 @@ class TrainingBar:
             )
         return tqdm.tqdm(
             total=self._max_minutes,
-            initial=progress.seconds / 60,
+            initial=self._minutes(progress),
             mininterval=1.0,
             bar_format="{percentage:3.0f}%|{bar}| {n:.1f}/{total:.1f} min{postfix}",
         )

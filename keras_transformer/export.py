@@ -5,8 +5,9 @@ Signatures (names and shapes are a contract with servers' clients):
 - `serving_default`: source string `[batch]` -> translation string `[batch]`, score `[batch]`.
 - `nbest`: source string `[batch]` -> translation, score `[batch, beam]`, best first.
 - `score_pairs`: source, target string `[batch]` -> log_probability `[batch]`.
-- `ids`: source_ids int32 `[batch, length]`, source_lengths int32 `[batch]` -> ids
-  `[batch, length]`, lengths `[batch]`, score `[batch]`; it needs no text ops.
+- `ids`: source_ids int32 `[batch, length]`, each with its end mark (3), source_lengths int32
+  `[batch]`, the mark counted -> ids `[batch, length]` without marks, lengths `[batch]`, score
+  `[batch]`. It needs no text ops.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import shutil
 
 import tensorflow as tf
 
-from keras_transformer.config import END_ID, PAD_ID, DecodingConfig
+from keras_transformer.config import END_ID, PAD_ID, UNK_ID, DecodingConfig
 from keras_transformer.decoding.translator import TranslationGraph, Translator
 
 _ABOUT = "keras_transformer.json"
@@ -48,6 +49,8 @@ class _Served(tf.Module):
             # Servers may pad with anything: the lengths decide what is padding.
             inside = tf.sequence_mask(source_lengths, tf.shape(source_ids)[1])
             source_ids = tf.where(inside, source_ids, PAD_ID)
+            known = (source_ids >= 0) & (source_ids < graph.source_tokenizer.vocab_size)
+            source_ids = tf.where(known, source_ids, UNK_ID)
             found = graph.search(source_ids, options.beam_size, options.alpha, 1)
             return {
                 "ids": found.ids[:, 0],
@@ -78,7 +81,7 @@ class _Served(tf.Module):
 def next_version(folder: str | os.PathLike) -> pathlib.Path:
     """The folder of the next version below `folder`, as TF Serving counts them: 1, 2, ..."""
     folder = pathlib.Path(folder)
-    versions = [int(path.name) for path in folder.glob("*") if path.name.isdigit()]
+    versions = [int(path.name) for path in folder.glob("*") if path.name.isdecimal()]
     return folder / str(max(versions, default=0) + 1)
 
 
@@ -142,7 +145,12 @@ def load(path: str | os.PathLike) -> Translator:
         )
     if not (path / _ABOUT).exists():
         raise ValueError(f"{path} was not exported by keras_transformer: it has no {_ABOUT}.")
-    config = DecodingConfig.from_dict(json.loads((path / _ABOUT).read_text())["decoding"])
+    try:
+        config = DecodingConfig.from_dict(json.loads((path / _ABOUT).read_text())["decoding"])
+    except (json.JSONDecodeError, KeyError) as error:
+        raise ValueError(
+            f"{path / _ABOUT} is damaged: {error!r}. Export the model again."
+        ) from error
     loaded = tf.saved_model.load(str(path))
 
     def translate(source, beam_size, alpha, n_best):

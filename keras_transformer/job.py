@@ -6,7 +6,9 @@ it stopped.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import fcntl
 import os
 import pathlib
 import time
@@ -48,10 +50,14 @@ def load_texts(data: DataConfig) -> Texts:
         ValueError: A text cannot be had, or is unfit.
     """
     if data.dataset is not None:
-        parts = [
-            load_tfds(data.dataset, data.source, data.target, split, data.data_dir)
-            for split in ("train", "validation", "test")
-        ]
+        parts = []
+        for split, file in (
+            ("train", None),
+            ("validation", data.valid_source),
+            ("test", data.test_source),
+        ):
+            wanted = (data.dataset, data.source, data.target, split, data.data_dir)
+            parts.append(None if file else load_tfds(*wanted, required=split == "train"))
     elif data.train_source is not None or data.train_tsv is not None:
         if data.train_tsv is not None:
             parts = [read_tsv(data.train_tsv), None, None]
@@ -114,6 +120,13 @@ class Job:
         self._check_settings()
         texts = load_texts(self.config.data)
         self._make_folders()
+        with _locked(self.run_dir):
+            report = self._run(texts)
+        report["total_minutes"] = (time.perf_counter() - start) / 60
+        write_json(self.run_dir / "report.json", report)
+        return report
+
+    def _run(self, texts: Texts) -> dict:
         vocabularies = self._vocabularies(texts.train)
         config = self._resolve(vocabularies)
         pairs = encode_pairs(texts.train, vocabularies, config.training.max_length)
@@ -125,7 +138,6 @@ class Job:
             shards=self.strategy.num_replicas_in_sync,
         )
         self._describe(texts, pairs, batches)
-        write_json(self.run_dir / "config.json", config.to_dict())
 
         trainer = self._train(config, vocabularies, texts, batches)
         progress = trainer.progress
@@ -140,10 +152,7 @@ class Job:
             "best_valid_bleu": progress.best_bleu,
             "parameters": trainer.model.count_params(),
         }
-        report |= self._export_and_score(texts.test)
-        report["total_minutes"] = (time.perf_counter() - start) / 60
-        write_json(self.run_dir / "report.json", report)
-        return report
+        return report | self._export_and_score(texts.test)
 
     def _check_settings(self) -> None:
         if self.config.data.shared_vocab != (self.config.model.tie_embeddings == "all"):
@@ -151,6 +160,17 @@ class Job:
                 "model.tie_embeddings='all' goes with data.shared_vocab=true, and the others with "
                 f"false. Received: tie_embeddings={self.config.model.tie_embeddings!r}, "
                 f"shared_vocab={self.config.data.shared_vocab}."
+            )
+        model, decoding = self.config.model, self.config.decoding
+        longest = max(
+            self.config.training.max_length, decoding.max_source_length + decoding.extra_length
+        )
+        if model.positions == "learned" and model.max_positions < longest:
+            raise ValueError(
+                f"model.max_positions should be at least {longest} for learned positions: "
+                "training.max_length, and decoding.max_source_length with extra_length, allow so "
+                f"many tokens. Received: max_positions={model.max_positions}. Raise it, or lower "
+                "those."
             )
 
     def _make_folders(self) -> None:
@@ -232,12 +252,21 @@ class Job:
         )
         if trainer.resume():
             self.say(f"Going on from update {trainer.progress.step} in {self.run_dir}.")
+            self._say_what_changed(config)
+        # Only now: what does not fit the checkpoints must not replace what they were made with.
+        write_json(self.run_dir / "config.json", config.to_dict())
         self.say(
             f"Training a model of {trainer.model.count_params():,} parameters on "
             f"{self.strategy.num_replicas_in_sync} device(s) ..."
         )
         trainer.train()
         return trainer
+
+    def _say_what_changed(self, config: RunConfig) -> None:
+        before = RunConfig.load(self.run_dir).training.to_dict()
+        for name, value in config.training.to_dict().items():
+            if before[name] != value:
+                self.say(f"From here on training.{name} is {value} (it was {before[name]}).")
 
     def _export_and_score(self, test: ParallelText | None) -> dict:
         report: dict = {}
@@ -272,12 +301,28 @@ class Job:
         return report
 
 
+@contextlib.contextmanager
+def _locked(folder: pathlib.Path):
+    """Keeps a second process out of a run's folder; the system frees the lock with the process."""
+    with open(folder / ".lock", "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(
+                f"Another process is training in {folder}. Wait for it, or give another run "
+                "directory."
+            ) from None
+        yield
+
+
 class _Validation:
     """Loss and BLEU (greedy, for speed) on the validation text."""
 
     def __init__(self, text: ParallelText, vocabularies, config: RunConfig, replicas, say):
         self.text = text.head(config.training.evaluate_sentences)
-        pairs = encode_pairs(self.text, vocabularies, max_length=1_000_000)
+        model = config.model
+        limit = model.max_positions if model.positions == "learned" else 1_000_000
+        pairs = encode_pairs(self.text, vocabularies, limit)
         longest = int(max(pairs.source_lengths.max(), pairs.target_lengths.max()))
         budget = max(4096, longest) * replicas
         self.batches = TokenBatches(pairs, budget, num_buckets=8, seed=0, shards=replicas)
@@ -291,7 +336,7 @@ class _Validation:
             loss, nll, tokens = loss + result.loss, nll + result.nll, tokens + result.tokens
         if self._graph is None:
             self._graph = TranslationGraph(trainer.model, self.vocabularies, self.decoding)
-        translate = Translator(self._graph.translate, self.decoding)
+        translate = Translator(self._graph.translate, self.decoding)  # as _graph keeps it alive
         translations = translate(self.text.source, beam_size=1)
         bleu = corpus_bleu(translations, self.text.target).score
         figures = {"loss": loss / tokens, "perplexity": float(np.exp(nll / tokens)), "bleu": bleu}

@@ -82,7 +82,7 @@ class RunConfig:
                 DecodingConfig.from_dict(parts["decoding"]),
                 DataConfig.from_dict(parts["data"]),
             )
-        except (OSError, json.JSONDecodeError, KeyError) as error:
+        except (OSError, json.JSONDecodeError, KeyError, TypeError) as error:
             raise ValueError(
                 f"{run_dir} is not a run's folder: {path} cannot be read ({error}). Expected what "
                 "trainers/train_wmt.py writes to --run-dir."

@@ -1,5 +1,6 @@
 """The main job on a small corpus: everything it should leave behind, and going on."""
 
+import fcntl
 import importlib.util
 import json
 import pathlib
@@ -134,6 +135,21 @@ def test_the_command_reads_stdin_and_writes_stdout_as_a_process_of_its_own(run):
     assert float(rows[0][1]) >= float(rows[1][1]) and rows[2][2] == ""
 
 
+def test_a_refused_start_leaves_the_run_as_it_was_and_a_second_process_is_kept_out(run):
+    folder, _, _, config = run
+    before = (folder / "run" / "config.json").read_bytes()
+    changed = RunConfig(
+        config.model.replace(d_ff=65), config.training, config.decoding, config.data
+    )
+    with pytest.raises(ValueError, match="another model: d_ff is 64 there and 65 now"):
+        kt.Job(changed, folder / "run", None, "single").run()
+    assert (folder / "run" / "config.json").read_bytes() == before
+    with (folder / "run" / ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(ValueError, match="Another process is training in"):
+            kt.Job(config, folder / "run", None, "single").run()
+
+
 def test_a_vocabulary_that_does_not_fit_the_checkpoints_is_refused(run, tmp_path):
     import shutil
 
@@ -168,6 +184,7 @@ def test_the_command_gives_n_lines_for_n_lines(run, tmp_path):
         (("--set", "steps=3"), "PART.FIELD=VALUE"),
         (("--set", "training.batch_tokens=10"), "batch_tokens should be at least max_length"),
         (("--train-source", "no.en", "--train-target", "no.de"), "no text file 'no.en'"),
+        (("--valid-source", "a", "--valid-target", "b"), "test text without training text"),
         (("--train-source", "only.en"), "train_source is given without train_target"),
         (("--strategy", "tpus"), "no strategy 'tpus'. There are: auto"),
         (("--run-dir", "/proc/nowhere"), "/proc/nowhere cannot be written"),
@@ -217,6 +234,8 @@ def test_translating_mistakes_are_one_sentence_too(run, tmp_path, capsys):
         (("--model", export, "--n-best", "9"), b"a\n", "at most beam_size=2"),
         (("--model", export), b"caf\xe9\n", "not UTF-8: line 1"),
         (("--model", run[0] / "run", "--checkpoint", "3"), b"a\n", "no checkpoint '3'"),
+        (("--model", export, "--checkpoint", "3"), b"a\n", "is not one"),
+        (("--model", export, "--n-best", "0"), b"a\n", "`n_best` should be at least 1"),
     ):
         path.write_bytes(text)
         command_line = ["translate", "--input", path, *arguments]

@@ -22,7 +22,7 @@ import sys
 # Before TensorFlow is imported: its notes about GPUs it did not find are no one's news.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-from keras_transformer.console import TrainingBar, run_command  # noqa: E402  # noqa: E402
+from keras_transformer.console import TrainingBar, run_command  # noqa: E402
 
 DATA_FLAGS = {
     "dataset": "a TFDS translation dataset, such as wmt14_translate/de-en",

@@ -5,7 +5,9 @@ from __future__ import annotations
 from keras_transformer.data.corpus import ParallelText
 
 
-def load_tfds(name: str, source: str, target: str, split: str, data_dir=None) -> ParallelText:
+def load_tfds(
+    name: str, source: str, target: str, split: str, data_dir=None, required: bool = True
+) -> ParallelText | None:
     """Sentence pairs of a TFDS translation dataset; downloads and prepares it where it is not.
 
     Args:
@@ -14,6 +16,7 @@ def load_tfds(name: str, source: str, target: str, split: str, data_dir=None) ->
         target: Language to translate to ("de").
         split: Such as "train", "validation" or "test[:500]".
         data_dir: Where TFDS keeps its data; its own default if None.
+        required: Whether a missing split is an error; None is returned otherwise.
 
     Returns:
         The pairs, line breaks inside a sentence replaced by spaces.
@@ -50,6 +53,8 @@ def load_tfds(name: str, source: str, target: str, split: str, data_dir=None) ->
         ) from error
     splits = builder.info.splits
     if split.split("[")[0] not in splits:
+        if not required:
+            return None
         raise ValueError(
             f"Dataset {name!r} has the splits {', '.join(splits)}. Received: split={split!r}."
         )

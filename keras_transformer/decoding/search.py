@@ -147,7 +147,7 @@ def check_search(beam_size, alpha, extra_length, n_best):
         ("extra_length", extra_length, 1),
         ("n_best", n_best, 1),
     ):
-        if value < least:
+        if not value >= least:  # so said, NaN is out of range too
             raise ValueError(f"`{name}` should be at least {least}. Received: {name}={value}.")
     if n_best > beam_size:
         raise ValueError(

@@ -44,25 +44,25 @@ class TranslationGraph(tf.Module):
         ids = self.source_tokenizer.tokenize(source)[:, : self.config.max_source_length - 1]
         return _with_end(ids).to_tensor()
 
-    @tf.function(autograph=False)
+    @tf.function(autograph=False, reduce_retracing=True)
     def search(self, source_ids, beam_size, alpha, n_best):
         """`beam_search` of int32 `[batch, source_length]` ids; the options are Python numbers."""
         return beam_search(
             self._untracked()[1], source_ids, beam_size, alpha, self.config.extra_length, n_best
         )
 
-    @tf.function(autograph=False)
+    @tf.function(autograph=False, reduce_retracing=True)
     def translate(self, source, beam_size, alpha, n_best):
         """string `[batch]` to string and float32 `[batch, n_best]`, best first."""
         found = self.search(self.source_ids(source), beam_size, alpha, n_best)
         batch = tf.shape(source)[0]
-        rows = tf.reshape(found.ids, (batch * n_best, -1))
+        rows = tf.reshape(found.ids, (batch * n_best, tf.shape(found.ids)[2]))
         ids = tf.RaggedTensor.from_tensor(rows, tf.reshape(found.lengths, (-1,)))
         # A vocabulary of bytes can spell a line feed; a translation is one line.
         texts = tf.strings.regex_replace(self.target_tokenizer.detokenize(ids), r"\n", " ")
         return tf.reshape(texts, (batch, n_best)), found.scores
 
-    @tf.function(autograph=False)
+    @tf.function(autograph=False, reduce_retracing=True)
     def score(self, source, target):
         """float32 `[batch]`: log P of string `[batch]` targets, end mark included."""
         target_ids = self.target_tokenizer.tokenize(target)
@@ -142,10 +142,8 @@ class Translator:
         texts = [[translation.text for translation in one] for one in found]
         return texts if n_best > 1 else [one[0] for one in texts]
 
-    def translations(
-        self, lines, beam_size=None, alpha=None, n_best=1, on_batch=None
-    ) -> list[list[Translation]]:
-        """As `__call__`, with scores, always as lists; calls `on_batch(lines done)` on the way."""
+    def translations(self, lines, beam_size=None, alpha=None, n_best=1) -> list[list[Translation]]:
+        """As `__call__`, with scores, always as lists."""
         if isinstance(lines, str):
             raise ValueError(
                 "`lines` should be a list of sentences. Received one string; give [string]."
@@ -165,6 +163,4 @@ class Translator:
                     Translation(text.decode("utf-8", "replace"), float(score))
                     for text, score in zip(row, row_scores, strict=True)
                 ]
-            if on_batch is not None:
-                on_batch(len(indices))
         return results

@@ -6,6 +6,8 @@ import typing
 
 import sacrebleu
 
+TOKENIZERS = tuple(sacrebleu.metrics.BLEU.TOKENIZERS)
+
 
 class Bleu(typing.NamedTuple):
     """A corpus BLEU.
@@ -32,7 +34,7 @@ def corpus_bleu(
         lowercase: Whether case is ignored.
 
     Raises:
-        ValueError: There are no lines, or not equally many.
+        ValueError: There are no lines, or not equally many, or sacreBLEU has no such tokenizer.
 
     Example:
         >>> corpus_bleu(["the cat sat on the mat"], ["the cat sat on the mat"]).score
@@ -42,6 +44,10 @@ def corpus_bleu(
         raise ValueError(
             "There should be as many translations as references, and some. Received: "
             f"{len(hypotheses)} translations and {len(references)} references."
+        )
+    if tokenizer not in TOKENIZERS:
+        raise ValueError(
+            f"sacreBLEU has no tokenizer {tokenizer!r}. It has: {', '.join(TOKENIZERS)}."
         )
     metric = sacrebleu.metrics.BLEU(tokenize=tokenizer, lowercase=lowercase)
     result = metric.corpus_score(hypotheses, [references])

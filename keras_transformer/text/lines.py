@@ -112,12 +112,17 @@ def write_lines(path: str | os.PathLike, lines: Iterable[str]) -> None:
 def write_bytes(path: str | os.PathLike, data: bytes) -> None:
     """Writes a file at once or not at all: under another name first, then moved into place.
 
+    What a link points to is written, not the link; a device or pipe is written to as it is.
+
     Raises:
         ValueError: The folder is missing or the place cannot be written.
     """
-    path = pathlib.Path(path)
-    temporary = None
+    path, temporary = pathlib.Path(path), None
     try:
+        if path.exists() and not path.is_file():  # /dev/stdout must not be replaced by a file
+            path.write_bytes(data)
+            return
+        path = pathlib.Path(os.path.realpath(path))
         # A name of its own, so that two writers at once do not mix their bytes.
         with tempfile.NamedTemporaryFile(
             dir=path.parent, prefix=f".{path.name}.", suffix=".tmp", delete=False

@@ -144,7 +144,7 @@ def learn_bpe(lines: Iterable[str], vocab_size: int) -> SentencePieceTokenizer:
     return SentencePieceTokenizer(proto.SerializeToString(deterministic=True))
 
 
-def _explained(error: RuntimeError, vocab_size: int) -> Exception:
+def _explained(error: RuntimeError, vocab_size: int) -> ValueError:
     """SentencePiece's complaint about the vocabulary size as one that names the remedy."""
     message = str(error)
     if too_large := re.search(r"too high.*<= (\d+)", message):
@@ -157,4 +157,4 @@ def _explained(error: RuntimeError, vocab_size: int) -> Exception:
             f"vocab_size={vocab_size} is too small for this text: its characters, the 256 bytes "
             f"and the special ids alone need {too_small[1]}. Give more than that"
         )
-    return error
+    return ValueError(f"vocab_size={vocab_size} cannot be learnt from this text: {message}")

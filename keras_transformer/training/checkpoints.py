@@ -13,13 +13,14 @@ import pathlib
 import re
 import shutil
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
 
 from keras_transformer.text.lines import write_bytes
 
-_NAME = re.compile(r"step-(\d{8})$")
+_NAME = re.compile(r"step-(\d{8,})$")
 _PREFIX = "variables"
 
 
@@ -114,10 +115,24 @@ class Checkpoints:
 
     def state(self, step: int) -> dict:
         """What was saved beside the variables."""
-        return json.loads((self.path(step) / "state.json").read_text())
+        path = self.path(step) / "state.json"
+        try:
+            return json.loads(path.read_text())
+        except (OSError, ValueError) as error:
+            raise _DamagedError(f"{path} cannot be read: {error}") from error
 
-    def restore(self, step: int, variables: dict[str, tf.Variable]) -> dict:
+    def restore(
+        self,
+        step: int,
+        variables: dict[str, tf.Variable],
+        check: Callable[[dict], None] | None = None,
+    ) -> dict:
         """Reads a checkpoint into all of these variables.
+
+        Args:
+            step: Which.
+            variables: By name.
+            check: Called with what was saved beside them before they are read; may raise.
 
         Returns:
             What was saved beside them.
@@ -125,22 +140,28 @@ class Checkpoints:
         Raises:
             ValueError: It is damaged, or lacks one of the variables, or a shape differs.
         """
-        values = self._read(step, variables)
         state = self.state(step)
+        if check is not None:
+            check(state)
+        values = self._read(step, variables)
         for name, variable in variables.items():
             variable.assign(values[name])
         return state
 
-    def restore_latest(self, variables: dict[str, tf.Variable]) -> dict | None:
-        """Reads the newest checkpoint that is whole; None where there is none.
+    def restore_latest(
+        self, variables: dict[str, tf.Variable], check: Callable[[dict], None] | None = None
+    ) -> dict | None:
+        """Reads the newest checkpoint that is whole; None where there is none. See `restore`.
 
-        A damaged one is passed over with a warning that names it and the one before.
+        A damaged one is passed over with a warning that names it and the one before, and renamed,
+        so that it is neither averaged nor taken for the one that training saves there again.
         """
+        damaged = []
         steps = self.steps()[::-1]
         for step, before in itertools.zip_longest(steps, steps[1:]):
             try:
-                return self.restore(step, variables)
-            except (OSError, _DamagedError, json.JSONDecodeError) as error:
+                state = self.restore(step, variables, check)
+            except (OSError, _DamagedError) as error:
                 if before is None:
                     raise ValueError(f"No checkpoint in {self.folder} is whole: {error}") from error
                 warnings.warn(
@@ -148,6 +169,13 @@ class Checkpoints:
                     f"one before, {self.path(before)}.",
                     stacklevel=2,
                 )
+                damaged.append(step)
+            else:
+                for path in map(self.path, damaged):
+                    aside = path.with_name(f"damaged-{path.name}")
+                    shutil.rmtree(aside, ignore_errors=True)
+                    os.replace(path, aside)
+                return state
         return None
 
     def average(self, steps: list[int], variables: dict[str, tf.Variable]) -> None:

@@ -89,8 +89,8 @@ class SmoothedCrossEntropy(keras.losses.Loss):
         >>> model.compile(optimizer, loss=SmoothedCrossEntropy(0.1))
     """
 
-    def __init__(self, smoothing=0.1, name="smoothed_cross_entropy", **kwargs):
-        super().__init__(name=name, **kwargs)
+    def __init__(self, smoothing=0.1, name="smoothed_cross_entropy"):
+        super().__init__(name=name)
         if not 0.0 <= smoothing < 1.0:
             raise ValueError(f"`smoothing` should be from 0 to below 1. Received: {smoothing}.")
         self.smoothing = smoothing

@@ -18,11 +18,14 @@ class StepResult(typing.NamedTuple):
         loss: float, the sum over tokens of the (smoothed) cross entropy in nats.
         nll: float, the sum without smoothing.
         tokens: float, the number of real target tokens.
+        gradient_norm: float, of the gradient (with several replicas, the sum of their parts'
+            norms); 0 for an evaluation.
     """
 
     loss: float
     nll: float
     tokens: float
+    gradient_norm: float = 0.0
 
 
 class TrainStep:
@@ -105,7 +108,7 @@ class TrainStep:
         all_tokens = tf.distribute.get_replica_context().all_reduce("SUM", tokens)
         gradients, sums = self._gradients(source, target_in, target_out, all_tokens)
         self._apply(gradients)
-        return *sums, tokens
+        return *sums, tokens, tf.linalg.global_norm(gradients)
 
     def _gradients(self, source, target_in, target_out, all_tokens):
         with tf.GradientTape() as tape:

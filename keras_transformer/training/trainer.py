@@ -17,6 +17,7 @@ import tensorflow as tf
 
 from keras_transformer.config import TrainingConfig
 from keras_transformer.data.batching import TokenBatches
+from keras_transformer.text.lines import write_bytes
 from keras_transformer.training.checkpoints import Checkpoints, named_variables
 from keras_transformer.training.schedule import paper_optimizer
 from keras_transformer.training.step import TrainStep
@@ -109,12 +110,11 @@ class Trainer:
         Raises:
             ValueError: The checkpoint is of another model or vocabulary, or none is whole.
         """
-        steps = self.checkpoints.steps()
-        if not steps:
+        state = self.checkpoints.restore_latest(self.variables, self._check_identity)
+        if state is None:
             return False
-        self._check_identity(self.checkpoints.state(steps[-1]))
-        state = self.checkpoints.restore_latest(self.variables)
         self.progress = Progress(**state["progress"])
+        self._forget_later_figures()
         return True
 
     def train(self) -> None:
@@ -126,8 +126,13 @@ class Trainer:
         """
         config, progress = self.config, self.progress
         with _StopSignal() as stop:
+            if progress.step and progress.step % config.evaluate_steps == 0:
+                self._evaluate()  # where a run was stopped between an update and its evaluation
             while not self._finished():
                 plan = self.batches.epoch(progress.epoch)
+                if progress.batch >= len(plan):  # saved on more devices, whose plan is longer
+                    progress.epoch, progress.batch = progress.epoch + 1, 0
+                    continue
                 for bucket, indices in plan[progress.batch :]:
                     self._update(bucket, indices)
                     if progress.batch == len(plan):
@@ -143,8 +148,7 @@ class Trainer:
                         break
         if progress.step not in self.checkpoints.steps():
             self.save()
-        if progress.evaluated != progress.step:
-            self._evaluate()
+        self._evaluate()
 
     def save(self) -> None:
         """Writes a checkpoint of this very moment."""
@@ -163,6 +167,19 @@ class Trainer:
                     tf.summary.scalar(name, value)
         self._writer.flush()
 
+    def _forget_later_figures(self) -> None:
+        """Takes from `metrics.jsonl` what will be recorded again, and a line cut in half."""
+        path, kept = self._run_dir / "metrics.jsonl", []
+        if not path.exists():
+            return
+        for line in path.read_text(encoding="utf-8").split("\n"):
+            try:
+                if json.loads(line)["step"] <= self.progress.step:
+                    kept.append(line + "\n")
+            except (json.JSONDecodeError, KeyError, TypeError):
+                continue
+        write_bytes(path, "".join(kept).encode("utf-8"))
+
     def _finished(self) -> bool:
         limit = self.config.max_minutes
         return self.progress.step >= self.config.steps or (
@@ -172,9 +189,10 @@ class Trainer:
     def _update(self, bucket, indices) -> None:
         progress, start = self.progress, time.perf_counter()
         result = self.step(*self.batches.arrays(bucket, indices))
-        if not math.isfinite(result.loss):
+        if not (math.isfinite(result.loss) and math.isfinite(result.gradient_norm)):
             raise FloatingPointError(
-                f"The loss is {result.loss} at update {progress.step + 1} (epoch "
+                f"The loss is {result.loss} and the gradient's norm {result.gradient_norm} at "
+                f"update {progress.step + 1} (epoch "
                 f"{progress.epoch}, batch {progress.batch}, learning rate "
                 f"{float(self.optimizer.learning_rate):.2e}). The last checkpoint is kept. Lower "
                 "schedule_factor, raise warmup_steps, or train in float32."
@@ -192,6 +210,7 @@ class Trainer:
                 {
                     "loss": loss,
                     "perplexity": perplexity,
+                    "gradient_norm": result.gradient_norm,
                     "learning_rate": float(self.optimizer.learning_rate),
                     "tokens_per_second": progress.tokens / progress.seconds,
                     "minutes": progress.seconds / 60,
@@ -199,17 +218,17 @@ class Trainer:
             )
 
     def _evaluate(self) -> None:
-        self.progress.evaluated = self.progress.step
-        if self.evaluate is None:
+        if self.evaluate is None or self.progress.evaluated == self.progress.step:
             return
+        self.progress.evaluated = self.progress.step
         figures = self.evaluate(self)
         self.record({f"valid_{name}": value for name, value in figures.items()})
-        is_best = figures.get("bleu", -1.0) > self.progress.best_bleu
-        if is_best:
-            self.progress.best_bleu = figures["bleu"]
-        self.save()  # with what the evaluation found
-        if is_best:
+        # In this order, so that whenever it is stopped the mark is on a checkpoint that is there.
+        self.save()
+        if figures.get("bleu", -1.0) > self.progress.best_bleu:
             self.checkpoints.mark_best(self.progress.step)
+            self.progress.best_bleu = figures["bleu"]
+            self.save()
 
     def _check_identity(self, state: dict) -> None:
         for name, expected in self.identity.items():

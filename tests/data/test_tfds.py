@@ -37,5 +37,6 @@ def test_errors_name_what_there_is(tmp_path):
         load_tfds("no_such_set", "en", "de", "train", tmp_path)
     with pytest.raises(ValueError, match="languages .*Received: source='en', target='fr'"):
         load_tfds("tiny_translate", "en", "fr", "train", tmp_path)
+    assert load_tfds("tiny_translate", "en", "de", "test", tmp_path, required=False) is None
     with pytest.raises(ValueError, match="splits train, validation. Received: split='test'"):
         load_tfds("tiny_translate", "en", "de", "test", tmp_path)

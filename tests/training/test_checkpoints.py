@@ -109,6 +109,20 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning_naming_both(
     assert values(variables)["model/a"] == [1.0, 1.0]
 
 
+def test_a_damaged_checkpoint_is_set_aside_so_that_its_step_can_be_saved_again(tmp_path, variables):
+    checkpoints = Checkpoints(tmp_path)
+    fill(variables, 1)
+    checkpoints.save(1, variables, {})
+    next(checkpoints.save(2, variables, {}).glob("*.index")).unlink()
+    with pytest.warns(UserWarning, match="damaged"):
+        checkpoints.restore_latest(variables)
+    fill(variables, 5)
+    checkpoints.save(2, variables, {})
+    fill(variables, 0)
+    assert checkpoints.restore_latest(variables)["step"] == 2
+    assert values(variables)["model/a"] == [5.0, 5.0]
+
+
 def test_when_no_checkpoint_is_whole_it_is_an_error_and_nothing_is_assigned(tmp_path, variables):
     checkpoints = Checkpoints(tmp_path)
     path = checkpoints.save(1, variables, {})

@@ -65,7 +65,7 @@ def test_a_batch_without_a_token_changes_no_weight_and_stays_finite(eagerly):
     step, before = make_step(), None
     before = weights(step)
     result = step(*np.full((3, 4, 5), PAD_ID, np.int32))
-    assert result == (0.0, 0.0, 0.0)
+    assert result == (0.0, 0.0, 0.0, 0.0)
     for old, new in zip(before, weights(step), strict=True):
         np.testing.assert_array_equal(old, new)
 

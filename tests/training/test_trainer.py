@@ -111,7 +111,7 @@ def test_a_loss_that_is_not_finite_stops_naming_update_and_rate(
     trainer.model.trainable_variables[0].assign(
         np.full(trainer.model.trainable_variables[0].shape, np.nan)
     )
-    with pytest.raises(FloatingPointError, match="nan at update 1 .*learning rate"):
+    with pytest.raises(FloatingPointError, match="nan .*at update 1 .*learning rate"):
         trainer.train()
     assert trainer.checkpoints.steps() == []
 
@@ -126,6 +126,51 @@ def test_going_on_with_another_model_or_other_batches_is_refused(
     training = dataclasses.replace(TRAINING, seed=2)
     with pytest.raises(ValueError, match="another batches: seed is 1 there and 2 now"):
         make_trainer(tmp_path, text, vocabularies, training=training).resume()
+
+
+def test_a_gradient_that_is_not_finite_stops_before_anything_is_saved(
+    tmp_path, text, vocabularies, eagerly
+):
+    training = dataclasses.replace(TRAINING, checkpoint_steps=1)
+    trainer = make_trainer(tmp_path, text, vocabularies, training=training)
+    gradients = trainer.step._gradients
+
+    def poisoned(*arrays):
+        found, sums = gradients(*arrays)
+        return [found[0] * np.inf, *found[1:]], sums
+
+    trainer.step._gradients = poisoned
+    with pytest.raises(FloatingPointError, match="the gradient's norm (nan|inf)"):
+        trainer.train()
+    assert trainer.checkpoints.steps() == []
+
+
+def test_going_on_forgets_figures_of_updates_that_will_be_done_again(
+    tmp_path, text, vocabularies, eagerly
+):
+    trainer = make_trainer(tmp_path, text, vocabularies)
+    trainer.progress.step = 3
+    trainer.save()
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 2, "loss": 1.0}\n{"step": 5, "loss": 0.5}\n{"step": 3, "lo')
+    again = make_trainer(tmp_path, text, vocabularies)
+    again.resume()
+    assert path.read_text() == '{"step": 2, "loss": 1.0}\n'
+
+
+def test_an_evaluation_that_a_kill_prevented_is_made_up_for(tmp_path, text, vocabularies, eagerly):
+    training = dataclasses.replace(TRAINING, steps=2, evaluate_steps=2, checkpoint_steps=2)
+    make_trainer(tmp_path, text, vocabularies, training=training).train()  # none was asked for
+    seen = []
+
+    def evaluate(trainer):
+        seen.append(trainer.progress.step)
+        return {"bleu": 1.0}
+
+    again = make_trainer(tmp_path, text, vocabularies, training=training, evaluate=evaluate)
+    again.resume()
+    again.train()
+    assert seen == [2] and again.checkpoints.best() == 2
 
 
 def test_evaluations_mark_the_best_checkpoint(tmp_path, text, vocabularies, eagerly):
