@@ -62,7 +62,7 @@ def test_a_wrong_type_is_an_error_that_names_field_type_and_value(way, cls, name
 @pytest.mark.parametrize(
     ("cls", "name", "value", "wanted"),
     [
-        (TransformerConfig, "vocab_size", 0, "at least 1"),
+        (TransformerConfig, "vocab_size", 0, "at least 5"),
         (TransformerConfig, "num_layers", -1, "at least 1"),
         (TransformerConfig, "num_decoder_layers", 0, "at least 1"),
         (TransformerConfig, "attention_window", 0, "at least 1"),
