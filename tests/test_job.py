@@ -97,6 +97,7 @@ def test_the_average_is_the_mean_of_the_last_checkpoints(run):
         np.testing.assert_allclose(mean.numpy(), np.mean([p.numpy() for p in parts], 0), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_same_job_again_goes_on_or_finds_itself_finished(run):
     folder, report, _, config = run
     said = []

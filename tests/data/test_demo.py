@@ -405,6 +405,7 @@ def test_seed_decides_the_corpus():
     assert sha256(make_demo_corpus(200, 50, 50, seed=2)) != GOLDEN
 
 
+@pytest.mark.slow
 def test_corpus_does_not_depend_on_hash_seeds_or_the_process():
     code = (
         "import hashlib; from keras_transformer.data.demo import make_demo_corpus as make; "

@@ -64,9 +64,6 @@ def test_lines_keep_their_number_and_order_in_batches_of_any_size(translator, mo
     large = Translator.from_model(model, vocabularies, CONFIG.replace(batch_size=50))
     assert large(LINES) == expected
     assert translator([]) == [] and translator(["", ""]) == ["", ""]
-    done = []
-    translator.translations(LINES, on_batch=done.append)
-    assert sum(done) == len(LINES)
 
 
 def test_n_best_gives_lists_best_first_and_a_calls_options_replace_the_configured(translator):

@@ -23,6 +23,7 @@ def test_the_size_asked_for_is_the_size_got(captions, kind, vocab_size):
     assert 3 < ids.max() < vocab_size
 
 
+@pytest.mark.slow
 def test_the_same_text_gives_the_same_vocabulary_in_another_process(captions, tmp_path):
     lines = captions[:400]
     write_lines(tmp_path / "lines", lines)

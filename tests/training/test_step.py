@@ -126,7 +126,8 @@ print(json.dumps([losses, [float(abs(w).sum()) for w in weights(step)]]))
 """
 
 
-@pytest.mark.parametrize("replicas", [2, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("replicas", [2, 4])
 def test_replicas_give_the_losses_of_one_device_one_with_no_token_included(replicas):
     step = make_step()
     losses = [step(*ragged_batch(seed=seed)).loss for seed in range(5)]
