@@ -22,7 +22,7 @@ from keras_transformer.data.corpus import ParallelText, read_parallel_files, rea
 from keras_transformer.data.demo import make_demo_corpus
 from keras_transformer.data.encoding import EncodedPairs, encode_pairs
 from keras_transformer.data.tfds import load_tfds
-from keras_transformer.decoding.translator import TranslationGraph, Translator
+from keras_transformer.decoding.translator import Translator
 from keras_transformer.evaluation.bleu import corpus_bleu
 from keras_transformer.export import export_saved_model, load, next_version
 from keras_transformer.model import build_transformer
@@ -327,17 +327,18 @@ class _Validation:
         budget = max(4096, longest) * replicas
         self.batches = TokenBatches(pairs, budget, num_buckets=8, seed=0, shards=replicas)
         self.vocabularies, self.decoding, self.say = vocabularies, config.decoding, say
-        self._graph = None
+        self._translator = None
 
     def __call__(self, trainer: Trainer) -> dict:
         loss = nll = tokens = 0.0
         for bucket, indices in self.batches.epoch(0):
             result = trainer.step.evaluate(*self.batches.arrays(bucket, indices))
             loss, nll, tokens = loss + result.loss, nll + result.nll, tokens + result.tokens
-        if self._graph is None:
-            self._graph = TranslationGraph(trainer.model, self.vocabularies, self.decoding)
-        translate = Translator(self._graph.translate, self.decoding)  # as _graph keeps it alive
-        translations = translate(self.text.source, beam_size=1)
+        if self._translator is None:
+            self._translator = Translator.from_model(
+                trainer.model, self.vocabularies, self.decoding
+            )
+        translations = self._translator(self.text.source, beam_size=1)
         bleu = corpus_bleu(translations, self.text.target).score
         figures = {"loss": loss / tokens, "perplexity": float(np.exp(nll / tokens)), "bleu": bleu}
         self.say(
