@@ -25,13 +25,15 @@ from keras_transformer.text.tokenizer import load_tokenizer
 from keras_transformer.text.vocabulary import Vocabularies, learn_tokenizer
 from keras_transformer.training.loss import SmoothedCrossEntropy
 from keras_transformer.training.metrics import Perplexity, TokenAccuracy
-from keras_transformer.training.schedule import TransformerSchedule, paper_optimizer
+from keras_transformer.training.optimizer import FusedAdam, paper_optimizer
+from keras_transformer.training.schedule import TransformerSchedule
 
 __version__ = "0.1.0"
 
 __all__ = [
     "DataConfig",
     "DecodingConfig",
+    "FusedAdam",
     "Job",
     "ParallelText",
     "Perplexity",

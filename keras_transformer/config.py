@@ -187,6 +187,7 @@ class TrainingConfig(_Config):
     num_buckets: int = 8  # batch shapes at most; more pad less and compile longer
     warmup_steps: int = 4000  # updates over which the learning rate rises (5.3)
     schedule_factor: float = 1.0  # times the paper's learning rate
+    cooldown_steps: int = 0  # last updates over which the rate falls to zero; the paper has none
     adam_beta1: float = 0.9  # (5.3)
     adam_beta2: float = 0.98  # (5.3)
     adam_epsilon: float = 1e-9  # (5.3)
@@ -208,6 +209,9 @@ class TrainingConfig(_Config):
         )
         for name in positive.split():
             self._require(getattr(self, name) >= 1, name, "at least 1")
+        self._require(
+            0 <= self.cooldown_steps <= self.steps, "cooldown_steps", f"from 0 to steps={self.steps}"
+        )
         self._require(self.max_length >= 2, "max_length", "at least 2 (a token and the end mark)")
         for name in ("schedule_factor", "adam_epsilon"):
             self._require(getattr(self, name) > 0, name, "above 0")

@@ -12,7 +12,7 @@ from keras_transformer.model import build_transformer
 from keras_transformer.presets import PRESETS
 from keras_transformer.training.loss import SmoothedCrossEntropy
 from keras_transformer.training.metrics import Perplexity, TokenAccuracy
-from keras_transformer.training.schedule import paper_optimizer
+from keras_transformer.training.optimizer import paper_optimizer
 
 TINY = TransformerConfig(
     vocab_size=11, num_layers=1, d_model=8, d_ff=12, num_heads=2, max_positions=9

@@ -36,7 +36,7 @@ def scaled_dot_product_attention(queries, keys, values, mask=None, dropout=None)
     # The scale goes on the queries, which are smaller than the scores; and the mask selects
     # instead of adding, since TensorFlow's CPU kernel for "product + mask" is very slow.
     queries = queries * ops.cast(1.0 / math.sqrt(queries.shape[-1]), queries.dtype)
-    scores = ops.cast(ops.matmul(queries, ops.swapaxes(keys, -1, -2)), "float32")
+    scores = ops.cast(tf.matmul(queries, keys, transpose_b=True), "float32")
     if mask is not None:
         scores = ops.where(mask, scores, -1e9)
     weights = tf.nn.softmax(scores)  # (Keras's own warns of a sequence of one token)

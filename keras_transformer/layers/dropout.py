@@ -35,7 +35,8 @@ class Dropout(keras.layers.Layer):
         if not training or not threshold:
             return x
         keep = self._random_bits(tf.shape(x)) >= tf.constant(threshold, tf.uint16)
-        return x * (tf.cast(keep, x.dtype) * ops.cast(65536 / (65536 - threshold), x.dtype))
+        scale = ops.cast(65536 / (65536 - threshold), x.dtype)
+        return x * tf.where(keep, scale, ops.zeros_like(scale))
 
     def _random_bits(self, shape):
         """uint16 random numbers of a shape, two out of each 32-bit one."""

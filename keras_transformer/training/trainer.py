@@ -19,7 +19,7 @@ from keras_transformer.config import TrainingConfig
 from keras_transformer.data.batching import TokenBatches
 from keras_transformer.text.lines import write_bytes
 from keras_transformer.training.checkpoints import Checkpoints, named_variables
-from keras_transformer.training.schedule import paper_optimizer
+from keras_transformer.training.optimizer import paper_optimizer
 from keras_transformer.training.step import TrainStep
 
 
@@ -89,6 +89,8 @@ class Trainer:
                 d_model,
                 config.warmup_steps,
                 config.schedule_factor,
+                config.steps,
+                config.cooldown_steps,
                 beta_1=config.adam_beta1,
                 beta_2=config.adam_beta2,
                 epsilon=config.adam_epsilon,

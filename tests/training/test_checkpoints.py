@@ -10,7 +10,7 @@ import tensorflow as tf
 from keras_transformer.config import TransformerConfig
 from keras_transformer.model import build_transformer
 from keras_transformer.training.checkpoints import Checkpoints, named_variables
-from keras_transformer.training.schedule import paper_optimizer
+from keras_transformer.training.optimizer import paper_optimizer
 
 TINY = TransformerConfig(vocab_size=20, num_layers=1, d_model=8, d_ff=16, num_heads=2)
 

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.training.schedule import TransformerSchedule, paper_optimizer
+from keras_transformer.training.optimizer import paper_optimizer
+from keras_transformer.training.schedule import TransformerSchedule
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import tensorflow as tf
 from keras_transformer.config import PAD_ID, TransformerConfig
 from keras_transformer.model import build_transformer
 from keras_transformer.training.loss import smoothed_cross_entropy
-from keras_transformer.training.schedule import paper_optimizer
+from keras_transformer.training.optimizer import paper_optimizer
 from keras_transformer.training.step import TrainStep
 
 CONFIG = TransformerConfig(
