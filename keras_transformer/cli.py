@@ -12,7 +12,12 @@ import pathlib
 import sys
 
 from keras_transformer.console import run_command
-from keras_transformer.evaluation.bleu import TOKENIZERS
+from keras_transformer.data.corpus import read_parallel_files
+from keras_transformer.decoding.translator import Translator
+from keras_transformer.evaluation.bleu import TOKENIZERS, corpus_bleu
+from keras_transformer.export import export_saved_model, load, next_version
+from keras_transformer.run_directory import load_run
+from keras_transformer.text.lines import iter_lines, write_lines
 
 _BLOCK = 2048  # lines read, sorted by length and translated at a time
 
@@ -66,9 +71,6 @@ def _add_model(parser) -> None:
 
 
 def _translator(arguments):
-    from keras_transformer.decoding.translator import Translator
-    from keras_transformer.export import load
-
     path = pathlib.Path(arguments.model)
     if (path / "config.json").exists():
         return Translator.from_run(path, arguments.checkpoint or "average")
@@ -80,8 +82,6 @@ def _translator(arguments):
 
 
 def _translate(arguments) -> None:
-    from keras_transformer.text.lines import iter_lines, write_lines
-
     translator = _translator(arguments)
     n_best = 1 if arguments.n_best is None else arguments.n_best
     lines = iter_lines(arguments.input)
@@ -108,10 +108,6 @@ def _translate(arguments) -> None:
 
 
 def _evaluate(arguments) -> None:
-    from keras_transformer.data.corpus import read_parallel_files
-    from keras_transformer.evaluation.bleu import corpus_bleu
-    from keras_transformer.text.lines import write_lines
-
     text = read_parallel_files(arguments.source, arguments.reference)
     translations = _translator(arguments)(text.source, arguments.beam_size, arguments.alpha)
     if arguments.output:
@@ -121,9 +117,6 @@ def _evaluate(arguments) -> None:
 
 
 def _export(arguments) -> None:
-    from keras_transformer.export import export_saved_model, next_version
-    from keras_transformer.run_directory import load_run
-
     model, vocabularies, config = load_run(arguments.run_dir, arguments.checkpoint)
     given = {"beam_size": arguments.beam_size, "alpha": arguments.alpha}
     config = config.replace(**{name: v for name, v in given.items() if v is not None})

@@ -37,6 +37,8 @@ class _Config:
         """
         from keras_transformer.presets import find_preset  # presets.py stands on this file
 
+        if not hasattr(cls, "_preset_part"):
+            raise ValueError(f"No preset holds a {cls.__name__}. Make one with its constructor.")
         return getattr(find_preset(name), cls._preset_part).replace(**overrides)
 
     @classmethod
@@ -210,7 +212,9 @@ class TrainingConfig(_Config):
         for name in positive.split():
             self._require(getattr(self, name) >= 1, name, "at least 1")
         self._require(
-            0 <= self.cooldown_steps <= self.steps, "cooldown_steps", f"from 0 to steps={self.steps}"
+            0 <= self.cooldown_steps <= self.steps,
+            "cooldown_steps",
+            f"from 0 to steps={self.steps}",
         )
         self._require(self.max_length >= 2, "max_length", "at least 2 (a token and the end mark)")
         for name in ("schedule_factor", "adam_epsilon"):

@@ -21,12 +21,9 @@ def run_command(command: Callable, arguments) -> int:
     """
     try:
         return command(arguments) or 0
-    except ValueError as error:
+    except (ValueError, FloatingPointError) as error:
         print(f"error: {error}", file=sys.stderr)
-        return 2
-    except FloatingPointError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, ValueError) else 1
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)
         return 130

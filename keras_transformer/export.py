@@ -8,6 +8,8 @@ Signatures (names and shapes are a contract with servers' clients):
 - `ids`: source_ids int32 `[batch, length]`, each with its end mark (3), source_lengths int32
   `[batch]`, the mark counted -> ids `[batch, length]` without marks, lengths `[batch]`, score
   `[batch]`. It needs no text ops.
+
+Sources longer than `DecodingConfig.max_source_length` tokens are cut, here as everywhere.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import tensorflow as tf
 
 from keras_transformer.config import END_ID, PAD_ID, UNK_ID, DecodingConfig
 from keras_transformer.decoding.translator import TranslationGraph, Translator
+from keras_transformer.text.tokenizer import import_tensorflow_text
 
 _ABOUT = "keras_transformer.json"
 
@@ -46,8 +49,14 @@ class _Served(tf.Module):
             return {"log_probability": graph.score(source, target)}
 
         def ids(source_ids, source_lengths):
+            # Cut to the limit, as text is, with the end mark kept.
+            limit = options.max_source_length
+            too_long = (source_lengths > limit)[:, None] & (tf.range(limit) == limit - 1)
+            source_ids = source_ids[:, :limit]
+            width = tf.shape(source_ids)[1]
+            source_ids = tf.where(too_long[:, :width], END_ID, source_ids)
             # Servers may pad with anything: the lengths decide what is padding.
-            inside = tf.sequence_mask(source_lengths, tf.shape(source_ids)[1])
+            inside = tf.sequence_mask(tf.minimum(source_lengths, limit), width)
             source_ids = tf.where(inside, source_ids, PAD_ID)
             known = (source_ids >= 0) & (source_ids < graph.source_tokenizer.vocab_size)
             source_ids = tf.where(known, source_ids, UNK_ID)
@@ -134,8 +143,6 @@ def load(path: str | os.PathLike) -> Translator:
     Example:
         >>> load("saved_models/demo/1")(["the old man reads ."])
     """
-    from keras_transformer.text.tokenizer import import_tensorflow_text
-
     import_tensorflow_text()  # registers the text ops that the graph holds
     path = pathlib.Path(path)
     if not (path / "saved_model.pb").exists():

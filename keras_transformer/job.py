@@ -135,7 +135,6 @@ class Job:
             config.training.batch_tokens,
             config.training.num_buckets,
             config.training.seed,
-            shards=self.strategy.num_replicas_in_sync,
         )
         self._describe(texts, pairs, batches)
 
@@ -223,17 +222,15 @@ class Job:
     def _describe(self, texts: Texts, pairs: EncodedPairs, batches: TokenBatches) -> None:
         dropped = "".join(f", {n} left out as {why}" for why, n in pairs.dropped.items())
         self.say(f"Training text: {texts.train.name}: {len(pairs)} pairs{dropped}.")
-        plan = batches.epoch(0)
         self.say(
-            f"{len(plan)} batches an epoch in {len(batches.buckets)} shapes, "
+            f"{len(batches.epoch(0))} batches an epoch in {len(batches.buckets)} shapes, "
             f"{batches.padding():.1%} of the positions padding."
         )
 
     def _train(self, config, vocabularies, texts: Texts, batches) -> Trainer:
         valid = None
         if texts.valid is not None:
-            replicas = self.strategy.num_replicas_in_sync
-            valid = _Validation(texts.valid, vocabularies, config, replicas, self.say)
+            valid = _Validation(texts.valid, vocabularies, config, self.say)
         trainer = Trainer(
             lambda: build_transformer(config.model, config.training.dtype_policy),
             config.training,
@@ -318,14 +315,13 @@ def _locked(folder: pathlib.Path):
 class _Validation:
     """Loss and BLEU (greedy, for speed) on the validation text."""
 
-    def __init__(self, text: ParallelText, vocabularies, config: RunConfig, replicas, say):
+    def __init__(self, text: ParallelText, vocabularies, config: RunConfig, say):
         self.text = text.head(config.training.evaluate_sentences)
         model = config.model
         limit = model.max_positions if model.positions == "learned" else 1_000_000
         pairs = encode_pairs(self.text, vocabularies, limit)
         longest = int(max(pairs.source_lengths.max(), pairs.target_lengths.max()))
-        budget = max(4096, longest) * replicas
-        self.batches = TokenBatches(pairs, budget, num_buckets=8, seed=0, shards=replicas)
+        self.batches = TokenBatches(pairs, max(4096, longest), num_buckets=8, seed=0)
         self.vocabularies, self.decoding, self.say = vocabularies, config.decoding, say
         self._translator = None
 

@@ -76,17 +76,35 @@ def test_a_fresh_process_without_this_package_says_the_same_at_any_batch_size(wo
 def test_the_ids_signature_takes_any_padding_and_agrees_with_the_text(world):
     _, vocabularies, path, lines = world
     loaded = tf.saved_model.load(str(path))
-    ids = vocabularies.source.tokenize(lines[:10])
-    ids = tf.concat([ids, tf.fill((10, 1), END_ID)], axis=1)
+    lines = [*lines[:10], "word " * 100]  # the last is cut, by either signature
+    ids = vocabularies.source.tokenize(lines)
+    ids = tf.concat([ids, tf.fill((len(lines), 1), END_ID)], axis=1)
+    assert ids.row_lengths()[-1] > CONFIG.max_source_length
     padded = ids.to_tensor(default_value=17)  # as a server that pads with anything would
     found = loaded.signatures["ids"](
         source_ids=padded, source_lengths=tf.cast(ids.row_lengths(), tf.int32)
     )
     rows = tf.RaggedTensor.from_tensor(found["ids"], found["lengths"])
     texts = vocabularies.target.detokenize(rows).numpy().tolist()
-    expected = loaded.signatures["serving_default"](source=tf.constant(lines[:10]))
+    expected = loaded.signatures["serving_default"](source=tf.constant(lines))
     assert texts == expected["translation"].numpy().tolist()
     np.testing.assert_allclose(found["score"], expected["score"], atol=1e-5)
+
+
+def test_no_sentence_in_gives_none_out(world):
+    signatures = tf.saved_model.load(str(world[2])).signatures
+    none = tf.constant([], tf.string)
+    for name, inputs in {
+        "serving_default": {"source": none},
+        "nbest": {"source": none},
+        "score_pairs": {"source": none, "target": none},
+        "ids": {
+            "source_ids": tf.zeros((0, 4), tf.int32),
+            "source_lengths": tf.zeros((0,), tf.int32),
+        },
+    }.items():
+        for output in signatures[name](**inputs).values():
+            assert len(output) == 0, name
 
 
 def test_n_best_are_sorted_and_their_first_is_the_translation(world):

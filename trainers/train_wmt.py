@@ -23,6 +23,10 @@ import sys
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from keras_transformer.console import TrainingBar, run_command  # noqa: E402
+from keras_transformer.job import Job  # noqa: E402
+from keras_transformer.run_directory import RunConfig  # noqa: E402
+from keras_transformer.training.memory import keep_freed_memory  # noqa: E402
+from keras_transformer.training.trainer import Interrupted  # noqa: E402
 
 DATA_FLAGS = {
     "dataset": "a TFDS translation dataset, such as wmt14_translate/de-en",
@@ -65,11 +69,6 @@ def main(argv: list[str] | None = None) -> int:
 
 def train(arguments: argparse.Namespace) -> int:
     """Runs the job and prints what came of it."""
-    from keras_transformer.job import Job
-    from keras_transformer.run_directory import RunConfig
-    from keras_transformer.training.memory import keep_freed_memory
-    from keras_transformer.training.trainer import Interrupted
-
     keep_freed_memory()
     names = [flag.replace("-", "_") for flag in DATA_FLAGS]
     data = {name: getattr(arguments, name) for name in names}

@@ -1,7 +1,7 @@
 """Batches of about so many tokens, over a finite set of shapes (paper section 5.1).
 
 Pairs of similar length go together. The batches of an epoch are a function of the data, the seed
-and the epoch's number alone, so that training can go on at any batch.
+and the epoch's number alone, so that training can go on at any batch, on any number of devices.
 """
 
 from __future__ import annotations
@@ -63,10 +63,9 @@ class TokenBatches:
         batch_tokens: Padded tokens a side in a batch, at most.
         num_buckets: Batch shapes at most.
         seed: Of the shuffling.
-        shards: Every batch's rows are a multiple of this, so that it splits evenly.
 
     Raises:
-        ValueError: The budget is below the longest pair, or below `shards` pairs of it.
+        ValueError: The budget is below the longest pair.
 
     Example:
         >>> batches = TokenBatches(pairs, batch_tokens=4096, num_buckets=8, seed=1)
@@ -74,7 +73,7 @@ class TokenBatches:
         ...     source, target_in, target_out = batches.arrays(bucket, indices)
     """
 
-    def __init__(self, pairs: EncodedPairs, batch_tokens, num_buckets, seed, shards=1):
+    def __init__(self, pairs: EncodedPairs, batch_tokens, num_buckets, seed):
         self.pairs, self.seed = pairs, seed
         # What decides the batches, beside the pairs; training can only go on with the same.
         self.settings = {
@@ -84,12 +83,10 @@ class TokenBatches:
             "pairs": len(pairs),
         }
         lengths = np.maximum(pairs.source_lengths, pairs.target_lengths)
-        if batch_tokens < lengths.max() * shards:
+        if batch_tokens < lengths.max():
             raise ValueError(
-                f"batch_tokens should be at least {lengths.max() * shards}: the longest pair has "
-                f"{lengths.max()} tokens"
-                + (f" and a batch splits into {shards} parts" if shards > 1 else "")
-                + f". Received: batch_tokens={batch_tokens}. Raise it, or lower max_length."
+                f"batch_tokens should be at least {lengths.max()}, the tokens of the longest pair. "
+                f"Received: batch_tokens={batch_tokens}. Raise it, or lower max_length."
             )
         boundaries = choose_boundaries(lengths, num_buckets)
         members = np.searchsorted(boundaries, lengths)
@@ -100,8 +97,7 @@ class TokenBatches:
             # Never shorter than the bucket before, whose left-over pairs move here.
             source_length = max(source_length, int(pairs.source_lengths[indices].max()))
             target_length = max(target_length, int(pairs.target_lengths[indices].max()))
-            rows = batch_tokens // boundary // shards * shards
-            self.buckets.append(Bucket(rows, source_length, target_length))
+            self.buckets.append(Bucket(batch_tokens // boundary, source_length, target_length))
 
     def epoch(self, epoch: int) -> list[tuple[Bucket, np.ndarray]]:
         """The batches of an epoch in their order, each a bucket and the indices of its pairs.

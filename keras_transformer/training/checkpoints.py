@@ -111,7 +111,15 @@ class Checkpoints:
     def best(self) -> int | None:
         """The step of the best checkpoint, None where none was marked."""
         path = self.folder / "best.json"
-        return json.loads(path.read_text())["step"] if path.exists() else None
+        if not path.exists():
+            return None
+        try:
+            return int(json.loads(path.read_text())["step"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"{path} should name the best checkpoint's step. It cannot be read: {error!r}. "
+                "Remove it; the next evaluation that is better writes it anew."
+            ) from error
 
     def state(self, step: int) -> dict:
         """What was saved beside the variables."""

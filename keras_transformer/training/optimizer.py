@@ -51,9 +51,7 @@ class FusedAdam(keras.optimizers.Adam):
         )
 
 
-def paper_optimizer(
-    d_model, warmup_steps=4000, factor=1.0, steps=None, cooldown_steps=0, **adam
-):
+def paper_optimizer(d_model, warmup_steps=4000, factor=1.0, steps=None, cooldown_steps=0, **adam):
     """Adam(0.9, 0.98, 1e-9) with the warm-up schedule.
 
     Args:

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_transformer.config import PAD_ID
 from keras_transformer.training.loss import both_cross_entropies, token_weights
 
 
@@ -64,10 +65,10 @@ class TrainStep:
         self._measure_all = tf.function(self._measure_all, **options)
 
     def __call__(self, source, target_in, target_out) -> StepResult:
-        """One update from a global batch.
+        """One update from a global batch, whose rows are shared out evenly over the replicas.
 
         Args:
-            source: int32 `[rows, source_length]`; rows a multiple of the number of replicas.
+            source: int32 `[rows, source_length]`.
             target_in: int32 `[rows, target_length]`, from the begin mark.
             target_out: int32 `[rows, target_length]`, to the end mark.
         """
@@ -79,13 +80,10 @@ class TrainStep:
 
     def _run(self, function, *arrays) -> StepResult:
         replicas = self.strategy.num_replicas_in_sync
-        if len(arrays[0]) % replicas:
-            raise ValueError(
-                f"A batch's rows should be a multiple of the {replicas} replicas. "
-                f"Received: {len(arrays[0])} rows."
-            )
         if replicas > 1:
-            arrays = [self._distribute(np.split(array, replicas)) for array in arrays]
+            missing = -len(arrays[0]) % replicas  # rows of padding change nothing
+            padded = [np.pad(a, ((0, missing), (0, 0)), constant_values=PAD_ID) for a in arrays]
+            arrays = [self._distribute(np.split(array, replicas)) for array in padded]
         return StepResult(*(float(value) for value in function(*arrays)))
 
     def _distribute(self, parts):

@@ -22,6 +22,8 @@ from keras_transformer.training.checkpoints import Checkpoints, named_variables
 from keras_transformer.training.optimizer import paper_optimizer
 from keras_transformer.training.step import TrainStep
 
+_RECORD_STEPS = 50  # updates between figures
+
 
 class Interrupted(Exception):
     """Training was stopped from outside (Ctrl-C, SIGTERM); its state was saved first."""
@@ -38,6 +40,7 @@ class Progress:
         tokens: Real target tokens trained on.
         evaluated: The update after which validation was last done.
         best_bleu: The best validation BLEU.
+        recent: Sums of loss, nll and tokens since figures were last recorded.
     """
 
     step: int = 0
@@ -47,6 +50,7 @@ class Progress:
     tokens: float = 0.0
     evaluated: int = 0
     best_bleu: float = -1.0
+    recent: list[float] = dataclasses.field(default_factory=lambda: [0.0, 0.0, 0.0])
 
 
 class Trainer:
@@ -115,7 +119,8 @@ class Trainer:
         state = self.checkpoints.restore_latest(self.variables, self._check_identity)
         if state is None:
             return False
-        self.progress = Progress(**state["progress"])
+        known = {field.name for field in dataclasses.fields(Progress)}
+        self.progress = Progress(**{k: v for k, v in state["progress"].items() if k in known})
         self._forget_later_figures()
         return True
 
@@ -132,9 +137,6 @@ class Trainer:
                 self._evaluate()  # where a run was stopped between an update and its evaluation
             while not self._finished():
                 plan = self.batches.epoch(progress.epoch)
-                if progress.batch >= len(plan):  # saved on more devices, whose plan is longer
-                    progress.epoch, progress.batch = progress.epoch + 1, 0
-                    continue
                 for bucket, indices in plan[progress.batch :]:
                     self._update(bucket, indices)
                     if progress.batch == len(plan):
@@ -203,11 +205,13 @@ class Trainer:
         progress.batch += 1
         progress.tokens += result.tokens
         progress.seconds += time.perf_counter() - start
-        loss = result.loss / max(result.tokens, 1.0)
-        perplexity = math.exp(min(result.nll / max(result.tokens, 1.0), 50.0))
         if self.on_step is not None:
-            self.on_step(progress, loss, perplexity)
-        if progress.step % 50 == 0:
+            self.on_step(progress, *_per_token(result.loss, result.nll, result.tokens))
+        new = (result.loss, result.nll, result.tokens)
+        progress.recent = [old + value for old, value in zip(progress.recent, new, strict=True)]
+        if progress.step % _RECORD_STEPS == 0:
+            loss, perplexity = _per_token(*progress.recent)
+            progress.recent = [0.0, 0.0, 0.0]
             self.record(
                 {
                     "loss": loss,
@@ -241,6 +245,12 @@ class Trainer:
                     f"{name}: {_difference(found, expected)}. Give another run directory, or "
                     "the settings of the run that wrote them."
                 )
+
+
+def _per_token(loss: float, nll: float, tokens: float) -> tuple[float, float]:
+    """Loss a token and perplexity, of sums."""
+    tokens = max(tokens, 1.0)
+    return loss / tokens, math.exp(min(nll / tokens, 50.0))
 
 
 def _difference(found, expected) -> str:

@@ -83,17 +83,10 @@ def test_arrays_hold_the_marks_and_nothing_else_than_the_pairs():
     assert target_out.tolist() == [[51, 52, 53, end, pad], [50, end, pad, pad, pad], [pad] * 5]
 
 
-def test_rows_are_a_multiple_of_the_shards(pairs):
-    for bucket in TokenBatches(pairs, 500, 5, seed=1, shards=4).buckets:
-        assert bucket.rows % 4 == 0
-
-
 def test_a_budget_below_the_longest_pair_is_an_error_that_names_both(pairs):
     longest = max(pairs.source_lengths.max(), pairs.target_lengths.max())
-    with pytest.raises(ValueError, match=rf"at least {longest}: .*batch_tokens={longest - 1}"):
+    with pytest.raises(ValueError, match=rf"at least {longest}, .*batch_tokens={longest - 1}"):
         TokenBatches(pairs, longest - 1, 5, seed=1)
-    with pytest.raises(ValueError, match=f"at least {2 * longest}"):
-        TokenBatches(pairs, 2 * longest - 1, 5, seed=1, shards=2)
 
 
 def test_real_pairs_are_padded_by_less_than_a_tenth_and_the_filter_counts_what_it_drops(real_data):

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.training.optimizer import paper_optimizer
 from keras_transformer.training.schedule import TransformerSchedule
 
 
@@ -56,9 +55,10 @@ def test_it_works_in_a_graph_on_the_optimisers_counter():
 
 
 def test_it_comes_back_from_its_config():
-    schedule = TransformerSchedule(96, warmup_steps=7, factor=1.5)
+    schedule = TransformerSchedule(96, 7, 1.5, steps=60, cooldown_steps=20)
     copy = TransformerSchedule.from_config(schedule.get_config())
-    assert copy.get_config() == {"d_model": 96, "warmup_steps": 7, "factor": 1.5}
+    expected = {"d_model": 96, "warmup_steps": 7, "factor": 1.5, "steps": 60, "cooldown_steps": 20}
+    assert copy.get_config() == expected
     again = keras.optimizers.schedules.deserialize(keras.optimizers.schedules.serialize(schedule))
     assert [float(copy(s)) for s in (0, 6, 50)] == [float(again(s)) for s in (0, 6, 50)]
     assert float(copy(3)) == float(schedule(3))
@@ -70,21 +70,16 @@ def test_a_size_below_one_is_an_error_that_names_it(name):
         TransformerSchedule(**{"d_model": 512, "warmup_steps": 4000, name: 0})
 
 
-def test_the_optimiser_is_the_papers_adam():
-    config = paper_optimizer(512).get_config()
-    assert (config["beta_1"], config["beta_2"], config["epsilon"]) == (0.9, 0.98, 1e-9)
-    assert paper_optimizer(512, beta_2=0.997).get_config()["beta_2"] == 0.997
-    copy = keras.optimizers.deserialize(keras.optimizers.serialize(paper_optimizer(96, 7, 2.0)))
-    assert copy._learning_rate.get_config() == {"d_model": 96, "warmup_steps": 7, "factor": 2.0}
+def test_a_cooldown_takes_the_rate_evenly_to_zero_after_the_last_update():
+    plain = TransformerSchedule(64, warmup_steps=10)
+    cooled = TransformerSchedule(64, warmup_steps=10, steps=40, cooldown_steps=20)
+    shares = np.array([cooled(update - 1) / plain(update - 1) for update in range(1, 50)])
+    np.testing.assert_array_equal(shares[:21], 1.0)  # updates 1 to 21
+    np.testing.assert_allclose(shares[20:41], np.arange(20, -1, -1) / 20, atol=1e-6)
+    assert shares[39] > 0 and not shares[40:].any()  # the last update is one still
 
 
-def test_the_optimisers_updates_count_from_one_in_rate_and_in_bias_correction():
-    """Adam by hand; with a constant gradient every step is the rate of its number."""
-    weight = keras.Variable([1.0, -2.0])
-    optimizer = paper_optimizer(4, warmup_steps=3)
-    before = weight.numpy()
-    for update, rate in ((1, 0.5 * 3**-1.5), (2, 0.5 * 2 * 3**-1.5), (3, 0.5 * 3**-0.5), (4, 0.25)):
-        optimizer.apply([tf.constant([0.1, -3.0])], [weight])
-        step = before - weight.numpy()
-        np.testing.assert_allclose(step, [rate, -rate], rtol=1e-4, err_msg=f"update {update}")
-        before = weight.numpy()
+@pytest.mark.parametrize("wrong", [{"cooldown_steps": 5}, {"steps": 4, "cooldown_steps": 5}])
+def test_a_cooldown_longer_than_the_training_is_an_error(wrong):
+    with pytest.raises(ValueError, match="`cooldown_steps` should be from 0 to `steps`.*=5"):
+        TransformerSchedule(64, **wrong)

@@ -1,6 +1,7 @@
 """Training learns, stops, and goes on as if it had never stopped."""
 
 import dataclasses
+import json
 import os
 import signal
 import subprocess
@@ -156,6 +157,28 @@ def test_going_on_forgets_figures_of_updates_that_will_be_done_again(
     again = make_trainer(tmp_path, text, vocabularies)
     again.resume()
     assert path.read_text() == '{"step": 2, "loss": 1.0}\n'
+
+
+def test_recorded_figures_are_means_over_all_tokens_since_the_last_record(
+    tmp_path, text, vocabularies, eagerly, monkeypatch
+):
+    monkeypatch.setattr("keras_transformer.training.trainer._RECORD_STEPS", 3)
+    seen = [(0.0, 0.0)]  # tokens so far, loss so far
+    training = dataclasses.replace(TRAINING, steps=4)
+    trainer = make_trainer(
+        tmp_path,
+        text,
+        vocabularies,
+        training=training,
+        on_step=lambda progress, loss, _: seen.append(
+            (progress.tokens, seen[-1][1] + loss * (progress.tokens - seen[-1][0]))
+        ),
+    )
+    trainer.train()
+    (recorded,) = map(json.loads, (tmp_path / "metrics.jsonl").read_text().splitlines())
+    assert recorded["step"] == 3
+    assert recorded["loss"] == pytest.approx(seen[3][1] / seen[3][0], rel=1e-6)
+    assert trainer.progress.recent[2] == seen[4][0] - seen[3][0]
 
 
 def test_an_evaluation_that_a_kill_prevented_is_made_up_for(tmp_path, text, vocabularies, eagerly):
