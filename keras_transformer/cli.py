@@ -1,4 +1,4 @@
-"""`keras-transformer`: translate, evaluate and export from the command line.
+"""`keras-transformer`: translate, evaluate, export and average from the command line.
 
 A user's mistake ends with one sentence on stderr and exit status 2.
 """
@@ -16,7 +16,7 @@ from keras_transformer.data.corpus import read_parallel_files
 from keras_transformer.decoding.translator import Translator
 from keras_transformer.evaluation.bleu import TOKENIZERS, corpus_bleu
 from keras_transformer.export import export_saved_model, load, next_version
-from keras_transformer.run_directory import load_run
+from keras_transformer.run_directory import average_run, load_run
 from keras_transformer.text.lines import iter_lines, write_lines
 
 _BLOCK = 2048  # lines read, sorted by length and translated at a time
@@ -54,6 +54,12 @@ def main(argv: list[str] | None = None) -> int:
     export.add_argument("--beam-size", type=int, help="hypotheses kept a sentence")
     export.add_argument("--alpha", type=float, help="exponent of the length penalty")
     export.set_defaults(run=_export)
+
+    average = commands.add_parser("average", help="average a run's last checkpoints (section 6.1)")
+    average.add_argument("--run-dir", required=True, help="what trainers/train_wmt.py made")
+    average.add_argument("--last", type=int, help="how many (default: as the run's settings say)")
+    average.add_argument("--to", required=True, help="the new folder, for --model and --run-dir")
+    average.set_defaults(run=_average)
 
     arguments = parser.parse_args(argv)
     return run_command(arguments.run, arguments)
@@ -123,6 +129,11 @@ def _export(arguments) -> None:
     path = next_version(arguments.to)
     export_saved_model(model, vocabularies, config, path)
     print(path)
+
+
+def _average(arguments) -> None:
+    steps = average_run(arguments.run_dir, arguments.to, arguments.last)
+    print(f"Averaged the checkpoints of the updates {', '.join(map(str, steps))}.")
 
 
 if __name__ == "__main__":

@@ -185,6 +185,7 @@ class TrainingConfig(_Config):
     steps: int = 100_000  # optimiser updates
     max_minutes: float | None = None  # stop after so many minutes of training, resumes included
     batch_tokens: int = 25_000  # padded tokens a side, an update, all devices together (5.1)
+    device_tokens: int | None = None  # of these, what a device takes at a time; more accumulates
     max_length: int = 256  # longer pairs (tokens, end mark included) are left out, and counted
     num_buckets: int = 8  # batch shapes at most; more pad less and compile longer
     warmup_steps: int = 4000  # updates over which the learning rate rises (5.3)
@@ -222,6 +223,11 @@ class TrainingConfig(_Config):
         for name in ("adam_beta1", "adam_beta2", "label_smoothing"):
             self._require(0 <= getattr(self, name) < 1, name, "from 0 to below 1")
         self._require(self.max_minutes is None or self.max_minutes > 0, "max_minutes", "above 0")
+        self._require(
+            self.device_tokens is None or self.device_tokens >= self.max_length,
+            "device_tokens",
+            f"at least max_length={self.max_length}, so that the longest sentence fits, or nothing",
+        )
         self._require(self.seed >= 0, "seed", "0 or more")
         self._require(
             self.dtype_policy in ("float32", "mixed_bfloat16"),

@@ -28,6 +28,7 @@ from keras_transformer.export import export_saved_model, load, next_version
 from keras_transformer.model import build_transformer
 from keras_transformer.run_directory import RunConfig, load_run, run_checkpoints, write_json
 from keras_transformer.text.vocabulary import Vocabularies
+from keras_transformer.training.cost import batch_flops, training_memory
 from keras_transformer.training.strategy import make_strategy
 from keras_transformer.training.trainer import Progress, Trainer
 
@@ -126,18 +127,55 @@ class Job:
         write_json(self.run_dir / "report.json", report)
         return report
 
-    def _run(self, texts: Texts) -> dict:
-        vocabularies = self._vocabularies(texts.train)
-        config = self._resolve(vocabularies)
-        pairs = encode_pairs(texts.train, vocabularies, config.training.max_length)
-        batches = TokenBatches(
-            pairs,
-            config.training.batch_tokens,
-            config.training.num_buckets,
-            config.training.seed,
-        )
-        self._describe(texts, pairs, batches)
+    def dry_run(self) -> dict:
+        """What `run` would train, and what it would cost, without writing a thing.
 
+        Returns:
+            The settings, and the figures by name.
+
+        Raises:
+            ValueError: Something given is unfit.
+        """
+        self._check_settings()
+        texts = load_texts(self.config.data)
+        vocabularies, config, batches = self._prepare(texts, save=False)
+        plan, replicas = batches.epoch(0), self.strategy.num_replicas_in_sync
+        parameters = build_transformer(config.model).count_params()
+        shape = plan[0][0]  # the heaviest comes first
+        rows, limit = -(-shape.rows // replicas), config.training.device_tokens
+        if limit is not None:
+            rows = min(rows, max(1, limit // max(shape.source_length, shape.target_length)))
+        memory = training_memory(
+            config.model,
+            parameters,
+            rows,
+            shape.source_length,
+            shape.target_length,
+            accumulates=limit is not None,
+        )
+        flops = sum(batch_flops(config.model, bucket) for bucket, _ in plan)
+        return {
+            "config": config.to_dict(),
+            "devices": replicas,
+            "parameters": parameters,
+            "batches_per_epoch": len(plan),
+            "epochs": config.training.steps / len(plan),
+            "training_flops": flops / len(plan) * config.training.steps,
+            "expected_gib_per_device": round(memory / 2**30, 2),
+        }
+
+    def _prepare(self, texts: Texts, save: bool):
+        """The vocabularies, the settings that they complete, and the batches."""
+        vocabularies = self._vocabularies(texts.train, save)
+        config = self._resolve(vocabularies)
+        training = config.training
+        pairs = encode_pairs(texts.train, vocabularies, training.max_length)
+        batches = TokenBatches(pairs, training.batch_tokens, training.num_buckets, training.seed)
+        self._describe(texts, pairs, batches)
+        return vocabularies, config, batches
+
+    def _run(self, texts: Texts) -> dict:
+        vocabularies, config, batches = self._prepare(texts, save=True)
         trainer = self._train(config, vocabularies, texts, batches)
         progress = trainer.progress
         report = {
@@ -150,6 +188,7 @@ class Job:
             "padding": batches.padding(),
             "best_valid_bleu": progress.best_bleu,
             "parameters": trainer.model.count_params(),
+            "training_flops": progress.flops,
         }
         return report | self._export_and_score(texts.test)
 
@@ -184,7 +223,7 @@ class Job:
                     f"{folder} cannot be written to ({error.strerror}). Give another folder."
                 ) from error
 
-    def _vocabularies(self, train: ParallelText) -> Vocabularies:
+    def _vocabularies(self, train: ParallelText, save: bool) -> Vocabularies:
         folder = self.run_dir / "vocab"
         if (folder / "vocab.json").exists():
             return self._checked(Vocabularies.load(folder))
@@ -198,7 +237,8 @@ class Job:
             data.shared_vocab,
             target_vocab_size=model.target_vocab_size,
         )
-        vocabularies.save(folder)
+        if save:
+            vocabularies.save(folder)
         return vocabularies
 
     def _checked(self, found: Vocabularies) -> Vocabularies:
@@ -246,6 +286,7 @@ class Job:
             },
             evaluate=valid,
             on_step=self.on_step,
+            batch_flops=lambda bucket: batch_flops(config.model, bucket),
         )
         if trainer.resume():
             self.say(f"Going on from update {trainer.progress.step} in {self.run_dir}.")

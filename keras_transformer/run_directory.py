@@ -10,6 +10,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import shutil
 
 from keras_transformer.config import DataConfig, DecodingConfig, TrainingConfig, TransformerConfig
 from keras_transformer.model import build_transformer
@@ -36,10 +37,38 @@ class RunConfig:
     def from_preset(
         cls, name: str, data: dict | None = None, settings: list[str] | None = None
     ) -> RunConfig:
-        """The settings of a preset, with some replaced.
+        """The settings of a preset, with some replaced; see `replace`."""
+        preset = find_preset(name)
+        config = cls(preset.model, preset.training, preset.decoding, DataConfig())
+        return config.replace(data, settings)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike) -> RunConfig:
+        """The settings in a run's folder, or in a file such as its `config.json`.
+
+        Raises:
+            ValueError: It is neither, or does not fit this version.
+        """
+        path = pathlib.Path(path)
+        file = path / "config.json" if path.is_dir() else path
+        try:
+            parts = json.loads(file.read_text(encoding="utf-8"))
+            return cls(
+                TransformerConfig.from_dict(parts["model"]),
+                TrainingConfig.from_dict(parts["training"]),
+                DecodingConfig.from_dict(parts["decoding"]),
+                DataConfig.from_dict(parts["data"]),
+            )
+        except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
+            raise ValueError(
+                f"{path} is not a run's folder: {file} cannot be read ({error!r}). Expected what "
+                "trainers/train_wmt.py writes to --run-dir, or with --dump-config."
+            ) from error
+
+    def replace(self, data: dict | None = None, settings: list[str] | None = None) -> RunConfig:
+        """A copy with some settings replaced.
 
         Args:
-            name: The preset's.
             data: Fields of `DataConfig`.
             settings: Overrides as "PART.FIELD=VALUE", such as "model.num_layers=4"; the value is
                 JSON, or a word as it stands.
@@ -47,11 +76,9 @@ class RunConfig:
         Raises:
             ValueError: A name is unknown, or a value does not fit.
         """
-        preset = find_preset(name)
-        data_config = DataConfig().replace(**(data or {}))
-        config = cls(preset.model, preset.training, preset.decoding, data_config)
-        parts = [f.name for f in dataclasses.fields(cls)]
+        parts = [f.name for f in dataclasses.fields(self)]
         changes: dict[str, dict] = {part: {} for part in parts}
+        changes["data"] |= data or {}
         for setting in settings or []:
             key, equals, value = setting.partition("=")
             part, dot, field = key.partition(".")
@@ -64,29 +91,7 @@ class RunConfig:
                 changes[part][field] = json.loads(value)
             except json.JSONDecodeError:
                 changes[part][field] = value
-        return cls(**{part: getattr(config, part).replace(**changes[part]) for part in parts})
-
-    @classmethod
-    def load(cls, run_dir: str | os.PathLike) -> RunConfig:
-        """The settings in a run's folder.
-
-        Raises:
-            ValueError: It is no run's folder, or its `config.json` does not fit this version.
-        """
-        path = pathlib.Path(run_dir) / "config.json"
-        try:
-            parts = json.loads(path.read_text(encoding="utf-8"))
-            return cls(
-                TransformerConfig.from_dict(parts["model"]),
-                TrainingConfig.from_dict(parts["training"]),
-                DecodingConfig.from_dict(parts["decoding"]),
-                DataConfig.from_dict(parts["data"]),
-            )
-        except (OSError, json.JSONDecodeError, KeyError, TypeError) as error:
-            raise ValueError(
-                f"{run_dir} is not a run's folder: {path} cannot be read ({error}). Expected what "
-                "trainers/train_wmt.py writes to --run-dir."
-            ) from error
+        return RunConfig(**{part: getattr(self, part).replace(**changes[part]) for part in parts})
 
 
 def write_json(path: str | os.PathLike, values) -> None:
@@ -119,7 +124,6 @@ def load_run(run_dir: str | os.PathLike, checkpoint: str | int = "average"):
     """
     run_dir = pathlib.Path(run_dir)
     config = RunConfig.load(run_dir)
-    vocabularies = Vocabularies.load(run_dir / "vocab")
     checkpoints = run_checkpoints(run_dir, config)
     steps = checkpoints.steps()
     if not steps:
@@ -135,13 +139,75 @@ def load_run(run_dir: str | os.PathLike, checkpoint: str | int = "average"):
             f"{run_dir} has no checkpoint {checkpoint!r}. There are 'average', 'best', 'last' and "
             f"the steps {', '.join(map(str, steps))}."
         )
-    found = checkpoints.state(chosen[-1])["identity"].get("vocabulary")
-    if found != vocabularies.fingerprint:
-        raise ValueError(
-            f"The vocabulary in {run_dir / 'vocab'} (fingerprint {vocabularies.fingerprint[:12]}) "
-            f"is not the one that its checkpoints were trained with ({str(found)[:12]}). Put the "
-            "right vocab/ folder there."
-        )
-    model = build_transformer(config.model)
-    checkpoints.average(chosen, named_variables(model))
+    model, vocabularies = _averaged_model(run_dir, config, chosen)
     return model, vocabularies, config.decoding
+
+
+def average_run(run_dir: str | os.PathLike, to: str | os.PathLike, last: int | None = None):
+    """Writes the average of a run's last checkpoints as a run's folder of its own.
+
+    Args:
+        run_dir: The run's folder.
+        to: The new folder, with settings, vocabulary and one checkpoint that holds weights only.
+            It can be translated with and exported, but not trained on.
+        last: How many regular checkpoints; by default as many as the run's settings say.
+
+    Returns:
+        The steps that were averaged.
+
+    Raises:
+        ValueError: The new folder exists, or the checkpoints are too few or of several models.
+
+    Example:
+        >>> average_run("runs/demo", "runs/demo-average", last=5)
+    """
+    run_dir, to = pathlib.Path(run_dir), pathlib.Path(to)
+    if to.exists():
+        raise ValueError(f"{to} exists already. Give a new folder.")
+    config = RunConfig.load(run_dir)
+    last = config.training.average_last if last is None else last
+    checkpoints = run_checkpoints(run_dir, config)
+    steps = checkpoints.last(max(last, 0))
+    if not 0 < last == len(steps):
+        raise ValueError(
+            f"{run_dir} should have as many checkpoints as are to be averaged, {last}, at least 1. "
+            f"It has the regular ones {', '.join(map(str, steps))}. Train on, or average fewer."
+        )
+    model, vocabularies = _averaged_model(run_dir, config, steps)
+    state = {"averaged": steps, "identity": checkpoints.state(steps[-1])["identity"]}
+    temporary = to.with_name(f".writing-{to.name}")
+    shutil.rmtree(temporary, ignore_errors=True)
+    try:
+        run_checkpoints(temporary, config).save(steps[-1], named_variables(model), state)
+        vocabularies.save(temporary / "vocab")
+        single = dataclasses.replace(config, training=config.training.replace(average_last=1))
+        write_json(temporary / "config.json", single.to_dict())
+        os.replace(temporary, to)
+    except OSError as error:
+        raise ValueError(f"{to} cannot be written: {error}.") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return steps
+
+
+def _averaged_model(run_dir: pathlib.Path, config: RunConfig, steps: list[int]):
+    """The model with the mean weights of some checkpoints, which must fit it; its vocabularies."""
+    checkpoints = run_checkpoints(run_dir, config)
+    vocabularies = Vocabularies.load(run_dir / "vocab")
+    for step in steps:
+        identity = checkpoints.state(step)["identity"]
+        found = identity.get("vocabulary")
+        if found != vocabularies.fingerprint:
+            raise ValueError(
+                f"The vocabulary in {run_dir / 'vocab'} (fingerprint "
+                f"{vocabularies.fingerprint[:12]}) is not the one that {checkpoints.path(step)} "
+                f"was trained with ({str(found)[:12]}). Put the right vocab/ folder there."
+            )
+        if identity.get("model") != config.model.to_dict():
+            raise ValueError(
+                f"{checkpoints.path(step)} holds another model than {run_dir / 'config.json'} "
+                f"says: {identity.get('model')}. Put the checkpoint where it belongs."
+            )
+    model = build_transformer(config.model)
+    checkpoints.average(steps, named_variables(model))
+    return model, vocabularies

@@ -5,6 +5,7 @@ import importlib.util
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -153,15 +154,59 @@ def test_a_refused_start_leaves_the_run_as_it_was_and_a_second_process_is_kept_o
 
 
 def test_a_vocabulary_that_does_not_fit_the_checkpoints_is_refused(run, tmp_path):
-    import shutil
-
     copy = tmp_path / "copy"
     shutil.copytree(run[0] / "run", copy)
     lines = ["other words make other pieces"] * 20
     shutil.rmtree(copy / "vocab")
     kt.Vocabularies.learn(lines, lines, vocab_size=280).save(copy / "vocab")
-    with pytest.raises(ValueError, match="not the one that its checkpoints were trained with"):
+    with pytest.raises(ValueError, match="is not the one that .* was trained with"):
         kt.load_run(copy)
+
+
+def test_an_average_is_a_folder_of_its_own_that_translates_as_the_run_does(run, tmp_path, capsys):
+    folder, average = run[0] / "run", tmp_path / "average"
+    command = ["average", "--run-dir", str(folder), "--to", str(average)]
+    assert cli.main([*command, "--last", "2"]) == 0
+    assert "updates 4, 6" in capsys.readouterr().out
+    found, expected = kt.load_run(average)[0], [kt.load_run(folder, step)[0] for step in (4, 6)]
+    for mean, *parts in zip(found.weights, *(model.weights for model in expected), strict=True):
+        np.testing.assert_allclose(mean.numpy(), np.mean([p.numpy() for p in parts], 0), atol=1e-6)
+    assert cli.main([*command, "--last", "2"]) == 2
+    assert "exists already" in capsys.readouterr().err
+    command[-1] = str(tmp_path / "other")
+    assert cli.main([*command, "--last", "7"]) == 2
+    assert "as are to be averaged, 7" in capsys.readouterr().err
+    assert not list(tmp_path.glob(".writing*")) and not (tmp_path / "other").exists()
+
+
+def test_checkpoints_of_another_model_are_not_averaged(run, tmp_path):
+    copy = tmp_path / "copy"
+    shutil.copytree(run[0] / "run", copy)
+    path = copy / "checkpoints" / "step-00000004" / "state.json"
+    path.write_text(path.read_text().replace('"d_ff": 64', '"d_ff": 65'))
+    with pytest.raises(ValueError, match="step-00000004 holds another model"):
+        kt.load_run(copy, "average")
+
+
+def test_dumped_settings_are_read_again_and_a_dry_run_says_what_they_cost(tmp_path, capsys):
+    data = [f"--{name.replace('_', '-')}={path}" for name, path in write_corpus(tmp_path).items()]
+    settings = [argument for setting in SMALL for argument in ("--set", setting)]
+    file, run_dir = tmp_path / "small.json", tmp_path / "run"
+    main = train_wmt().main
+    assert main([*data, *settings, "--preset", "demo", "--dump-config", str(file)]) == 0
+    assert RunConfig.load(file).model.d_model == 32
+    again = ["--config", str(file), "--run-dir", str(run_dir), "--batch-tokens", "300"]
+    capsys.readouterr()
+    assert main([*again, "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    figures = json.loads(said[said.index("{") :])
+    assert figures["config"]["training"]["batch_tokens"] == 300
+    assert figures["config"]["model"]["num_layers"] == 1
+    model = kt.build_transformer(kt.TransformerConfig.from_dict(figures["config"]["model"]))
+    assert figures["parameters"] == model.count_params()
+    assert figures["batches_per_epoch"] * figures["epochs"] == pytest.approx(6)
+    assert figures["training_flops"] > 0 and 0 < figures["expected_gib_per_device"] < 0.1
+    assert not run_dir.exists()
 
 
 def test_the_command_gives_n_lines_for_n_lines(run, tmp_path):

@@ -15,6 +15,7 @@ The same command again goes on where it was stopped.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shlex
 import sys
@@ -24,7 +25,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from keras_transformer.console import TrainingBar, run_command  # noqa: E402
 from keras_transformer.job import Job  # noqa: E402
-from keras_transformer.run_directory import RunConfig  # noqa: E402
+from keras_transformer.run_directory import RunConfig, write_json  # noqa: E402
 from keras_transformer.training.memory import keep_freed_memory  # noqa: E402
 from keras_transformer.training.trainer import Interrupted  # noqa: E402
 
@@ -48,7 +49,9 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--preset", help="named settings; default: demo without data, else base")
+    start = parser.add_mutually_exclusive_group()
+    start.add_argument("--preset", help="named settings; default: demo without data, else base")
+    start.add_argument("--config", help="settings from a file, as --dump-config writes it")
     for flag, text in DATA_FLAGS.items():
         parser.add_argument(f"--{flag}", help=text)
     parser.add_argument("--run-dir", help="the run's folder (default: runs/PRESET)")
@@ -64,6 +67,15 @@ def main(argv: list[str] | None = None) -> int:
         help="override any setting of model., training., decoding. or data., such as "
         "--set training.max_minutes=40",
     )
+    parser.add_argument("--batch-tokens", type=int, help="--set training.batch_tokens=...")
+    parser.add_argument("--average-last", type=int, help="--set training.average_last=...")
+    parser.add_argument(
+        "--jit-compile", action="store_const", const="true", help="--set training.jit_compile=true"
+    )
+    parser.add_argument("--dump-config", metavar="FILE", help="write all settings there, and stop")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="say what the training would be like, and stop"
+    )
     return run_command(train, parser.parse_args(argv))
 
 
@@ -74,11 +86,27 @@ def train(arguments: argparse.Namespace) -> int:
     data = {name: getattr(arguments, name) for name in names}
     data = {name: value for name, value in data.items() if value is not None}
     has_data = {"dataset", "train_source", "train_target", "train_tsv"} & set(data)
+    settings = [
+        f"training.{name}={getattr(arguments, name)}"
+        for name in ("batch_tokens", "average_last", "jit_compile")
+        if getattr(arguments, name) is not None
+    ] + arguments.set
     preset = arguments.preset or ("base" if has_data else "demo")
-    config = RunConfig.from_preset(preset, data, arguments.set)
+    if arguments.config:
+        preset = os.path.splitext(os.path.basename(arguments.config))[0]
+        config = RunConfig.load(arguments.config).replace(data, settings)
+    else:
+        config = RunConfig.from_preset(preset, data, settings)
+    if arguments.dump_config:
+        write_json(arguments.dump_config, config.to_dict())
+        return 0
     run_dir = arguments.run_dir or os.path.join("runs", preset)
     name = os.path.basename(os.path.abspath(run_dir))
     export_to = arguments.export_to or os.path.join("saved_models", name)
+    if arguments.dry_run:
+        job = Job(config, run_dir, None, arguments.strategy, lambda line: print(line))
+        print(json.dumps(job.dry_run(), indent=1))
+        return 0
     try:
         with TrainingBar(config.training.steps, config.training.max_minutes) as bar:
             job = Job(config, run_dir, export_to, arguments.strategy, bar.say, bar.on_step)

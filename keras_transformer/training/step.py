@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import typing
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 from keras_transformer.config import PAD_ID
-from keras_transformer.training.loss import both_cross_entropies, token_weights
+from keras_transformer.training.loss import both_cross_entropies
 
 
 class StepResult(typing.NamedTuple):
@@ -19,8 +18,7 @@ class StepResult(typing.NamedTuple):
         loss: float, the sum over tokens of the (smoothed) cross entropy in nats.
         nll: float, the sum without smoothing.
         tokens: float, the number of real target tokens.
-        gradient_norm: float, of the gradient (with several replicas, the sum of their parts'
-            norms); 0 for an evaluation.
+        gradient_norm: float, of the gradient of loss / tokens; 0 for an evaluation.
     """
 
     loss: float
@@ -33,7 +31,7 @@ class TrainStep:
     """Updates a model from global batches.
 
     The loss is the sum over the real target tokens of the whole batch divided by their number over
-    all devices, so that how the batch is split makes no difference.
+    all devices and passes, so that how the batch is split makes no difference.
 
     Args:
         model: From `build_transformer`, made in the strategy's scope.
@@ -41,6 +39,8 @@ class TrainStep:
         smoothing: epsilon_ls.
         strategy: The `tf.distribute` strategy.
         jit_compile: Whether to compile forward and backward pass with XLA, once a batch shape.
+        device_tokens: Padded tokens a side that a device takes at a time, at most (but a pair at
+            least); the gradients of several passes are summed for one update. None for no limit.
 
     Example:
         >>> step = TrainStep(model, optimizer, 0.1, strategy)
@@ -48,21 +48,33 @@ class TrainStep:
         >>> result.loss / result.tokens
     """
 
-    def __init__(self, model: keras.Model, optimizer, smoothing, strategy, jit_compile=False):
+    def __init__(
+        self, model, optimizer, smoothing, strategy, jit_compile=False, device_tokens=None
+    ):
         self.model, self.optimizer, self.strategy = model, optimizer, strategy
-        self.smoothing = smoothing
+        self.smoothing, self.device_tokens = smoothing, device_tokens
         self._weights = [variable.value for variable in model.trainable_variables]
         with strategy.scope():
             optimizer.build(model.trainable_variables)
         self._gradients = tf.function(self._gradients, jit_compile=jit_compile, autograph=False)
-        options = {"autograph": False, "reduce_retracing": True}
-        if strategy.num_replicas_in_sync == 1:
-            # (An optimiser's update over several devices needs ops that XLA does not compile.)
-            self._apply = tf.function(self._apply, jit_compile=jit_compile, autograph=False)
-            ids = tf.TensorSpec([None, None], tf.int32)
-            options = {"autograph": False, "input_signature": [ids] * 3}
-        self._update_all = tf.function(self._update_all, **options)
-        self._measure_all = tf.function(self._measure_all, **options)
+        self._apply = tf.function(self._apply, jit_compile=jit_compile, autograph=False)
+        self._update_all, self._update_in_passes, self._measure_all = (
+            self._over_replicas(function, axes)
+            for function, axes in ((self._update, 2), (self._update, 3), (self._measure, 2))
+        )
+
+    def _over_replicas(self, function, axes: int):
+        """A function of a batch's three arrays, and their tokens, that sums over the replicas."""
+
+        def run(*arrays):
+            sums = self.strategy.run(function, arrays)
+            return [self.strategy.reduce("SUM", value, axis=None) for value in sums]
+
+        if self.strategy.num_replicas_in_sync > 1:  # its values have no signature
+            return tf.function(run, autograph=False, reduce_retracing=True)
+        ids = [tf.TensorSpec([None] * axes, tf.int32)] * 3
+        signature = [*ids, tf.TensorSpec([], tf.float32)]
+        return tf.function(run, autograph=False, input_signature=signature)
 
     def __call__(self, source, target_in, target_out) -> StepResult:
         """One update from a global batch, whose rows are shared out evenly over the replicas.
@@ -72,41 +84,62 @@ class TrainStep:
             target_in: int32 `[rows, target_length]`, from the begin mark.
             target_out: int32 `[rows, target_length]`, to the end mark.
         """
-        return self._run(self._update_all, source, target_in, target_out)
+        passes = self._passes(source, target_out)
+        function = self._update_all if passes == 1 else self._update_in_passes
+        return self._run(function, passes, source, target_in, target_out)
 
     def evaluate(self, source, target_in, target_out) -> StepResult:
         """The same numbers without dropout, changing nothing."""
-        return self._run(self._measure_all, source, target_in, target_out)
+        return self._run(self._measure_all, 1, source, target_in, target_out)
 
-    def _run(self, function, *arrays) -> StepResult:
+    def _passes(self, source, target) -> int:
+        if self.device_tokens is None:
+            return 1
+        rows = -(-len(source) // self.strategy.num_replicas_in_sync)
+        rows_at_a_time = max(1, self.device_tokens // max(source.shape[1], target.shape[1]))
+        return -(-rows // rows_at_a_time)
+
+    def _run(self, function, passes: int, *arrays) -> StepResult:
+        tokens = np.float32(np.count_nonzero(arrays[-1] != PAD_ID))
         replicas = self.strategy.num_replicas_in_sync
+        missing = -len(arrays[0]) % (replicas * passes)  # rows of padding change nothing
+        if missing:
+            arrays = [np.pad(a, ((0, missing), (0, 0)), constant_values=PAD_ID) for a in arrays]
+        if passes > 1:
+            arrays = [a.reshape(replicas * passes, -1, a.shape[1]) for a in arrays]
         if replicas > 1:
-            missing = -len(arrays[0]) % replicas  # rows of padding change nothing
-            padded = [np.pad(a, ((0, missing), (0, 0)), constant_values=PAD_ID) for a in arrays]
-            arrays = [self._distribute(np.split(array, replicas)) for array in padded]
-        return StepResult(*(float(value) for value in function(*arrays)))
+            arrays = [self._distribute(np.split(array, replicas)) for array in arrays]
+        loss, nll, *norm = (float(value) for value in function(*arrays, tf.constant(tokens)))
+        return StepResult(loss, nll, float(tokens), *(value / replicas for value in norm))
 
     def _distribute(self, parts):
         return self.strategy.experimental_distribute_values_from_function(
             lambda context: tf.constant(parts[context.replica_id_in_sync_group])
         )
 
-    def _update_all(self, *arrays):
-        sums = self.strategy.run(self._update, arrays)
-        return [self.strategy.reduce("SUM", value, axis=None) for value in sums]
-
-    def _measure_all(self, *arrays):
-        sums = self.strategy.run(self._measure, arrays)
-        return [self.strategy.reduce("SUM", value, axis=None) for value in sums]
-
     # What follows runs on each replica, with its part of the batch.
 
-    def _update(self, source, target_in, target_out):
-        tokens = tf.reduce_sum(token_weights(target_out))
-        all_tokens = tf.distribute.get_replica_context().all_reduce("SUM", tokens)
-        gradients, sums = self._gradients(source, target_in, target_out, all_tokens)
-        self._apply(gradients)
-        return *sums, tokens, tf.linalg.global_norm(gradients)
+    def _update(self, source, target_in, target_out, all_tokens):
+        """Loss, nll and the gradient's norm, after an update; the norm is the same on each."""
+        batch = (source, target_in, target_out)
+        gradients, sums = (
+            self._gradients(*batch, all_tokens)
+            if source.shape.rank == 2
+            else self._gradients_in_passes(batch, all_tokens)
+        )
+        replica = tf.distribute.get_replica_context()
+        if replica.num_replicas_in_sync == 1:
+            self._apply(gradients)
+        else:
+            gradients = replica.all_reduce("SUM", gradients)
+            # Called outside the replicas, an optimiser does not sum their gradients once more.
+            replica.merge_call(
+                lambda _, gradients: self.optimizer.apply(
+                    gradients, self.model.trainable_variables
+                ),
+                args=(gradients,),
+            )
+        return *sums, tf.linalg.global_norm(gradients)
 
     def _gradients(self, source, target_in, target_out, all_tokens):
         with tf.GradientTape() as tape:
@@ -117,12 +150,23 @@ class TrainStep:
         # A tied table's gradient comes from a gather and a product: one dense sum of both.
         return [tf.convert_to_tensor(gradient) for gradient in gradients], (loss, nll)
 
+    def _gradients_in_passes(self, batch, all_tokens):
+        """As `_gradients`, of `[passes, rows, length]` ids, one pass after the other."""
+        zeros = [tf.zeros_like(weight) for weight in self._weights], (tf.constant(0.0),) * 2
+
+        def add(i, sums):
+            new = self._gradients(*(array[i] for array in batch), all_tokens)
+            return i + 1, tf.nest.map_structure(tf.add, sums, new)
+
+        return tf.while_loop(
+            lambda i, _: i < tf.shape(batch[0])[0], add, (0, zeros), parallel_iterations=1
+        )[1]
+
     def _apply(self, gradients):
         self.optimizer.apply(gradients, self.model.trainable_variables)
 
-    def _measure(self, source, target_in, target_out):
-        logits = self.model([source, target_in], training=False)
-        return *self._losses(target_out, logits), tf.reduce_sum(token_weights(target_out))
+    def _measure(self, source, target_in, target_out, _):
+        return self._losses(target_out, self.model([source, target_in], training=False))
 
     def _losses(self, target_out, logits):
         pair = both_cross_entropies(target_out, logits, self.smoothing)

@@ -16,7 +16,7 @@ import keras
 import tensorflow as tf
 
 from keras_transformer.config import TrainingConfig
-from keras_transformer.data.batching import TokenBatches
+from keras_transformer.data.batching import Bucket, TokenBatches
 from keras_transformer.text.lines import write_bytes
 from keras_transformer.training.checkpoints import Checkpoints, named_variables
 from keras_transformer.training.optimizer import paper_optimizer
@@ -38,6 +38,7 @@ class Progress:
         epoch, batch: The next batch: the epoch's number and the place in its plan.
         seconds: Of training so far, evaluations left out, resumes included.
         tokens: Real target tokens trained on.
+        flops: Floating point operations spent on them.
         evaluated: The update after which validation was last done.
         best_bleu: The best validation BLEU.
         recent: Sums of loss, nll and tokens since figures were last recorded.
@@ -48,6 +49,7 @@ class Progress:
     batch: int = 0
     seconds: float = 0.0
     tokens: float = 0.0
+    flops: float = 0.0
     evaluated: int = 0
     best_bleu: float = -1.0
     recent: list[float] = dataclasses.field(default_factory=lambda: [0.0, 0.0, 0.0])
@@ -68,6 +70,7 @@ class Trainer:
         evaluate: Called now and then with the trainer; returns figures to record ("bleu" decides
             which checkpoint is best).
         on_step: Called after each update with the progress, the loss a token and the perplexity.
+        batch_flops: The floating point operations of an update from a batch of that bucket.
     """
 
     def __init__(
@@ -81,9 +84,10 @@ class Trainer:
         identity: dict | None = None,
         evaluate: Callable[[Trainer], dict] | None = None,
         on_step: Callable[[Progress, float, float], None] | None = None,
+        batch_flops: Callable[[Bucket], float] = lambda bucket: 0.0,
     ):
         self.config, self.batches, self.identity = config, batches, identity or {}
-        self.evaluate, self.on_step = evaluate, on_step
+        self.evaluate, self.on_step, self.batch_flops = evaluate, on_step, batch_flops
         # Keras draws the seeds of initialisers and dropout from Python's generator. (Its own
         # set_random_seed also clears TensorFlow's kernels, and with them loaded tokenizers.)
         random.seed(config.seed)
@@ -100,7 +104,12 @@ class Trainer:
                 epsilon=config.adam_epsilon,
             )
         self.step = TrainStep(
-            self.model, self.optimizer, config.label_smoothing, strategy, config.jit_compile
+            self.model,
+            self.optimizer,
+            config.label_smoothing,
+            strategy,
+            config.jit_compile,
+            config.device_tokens,
         )
         self.variables = named_variables(self.model, self.optimizer)
         self.checkpoints = Checkpoints(
@@ -204,6 +213,7 @@ class Trainer:
         progress.step += 1
         progress.batch += 1
         progress.tokens += result.tokens
+        progress.flops += self.batch_flops(bucket)
         progress.seconds += time.perf_counter() - start
         if self.on_step is not None:
             self.on_step(progress, *_per_token(result.loss, result.nll, result.tokens))
