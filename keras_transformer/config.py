@@ -194,6 +194,7 @@ class TrainingConfig(_Config):
     adam_beta1: float = 0.9  # (5.3)
     adam_beta2: float = 0.98  # (5.3)
     adam_epsilon: float = 1e-9  # (5.3)
+    clip_norm: float | None = None  # the gradient's norm at most; the paper has no limit
     label_smoothing: float = 0.1  # (5.4)
     checkpoint_steps: int = 1500  # updates between checkpoints
     keep_checkpoints: int = 20  # the newest ones kept; the best is kept besides
@@ -222,7 +223,9 @@ class TrainingConfig(_Config):
             self._require(getattr(self, name) > 0, name, "above 0")
         for name in ("adam_beta1", "adam_beta2", "label_smoothing"):
             self._require(0 <= getattr(self, name) < 1, name, "from 0 to below 1")
-        self._require(self.max_minutes is None or self.max_minutes > 0, "max_minutes", "above 0")
+        for name in ("max_minutes", "clip_norm"):
+            value = getattr(self, name)
+            self._require(value is None or value > 0, name, "above 0, or nothing")
         self._require(
             self.device_tokens is None or self.device_tokens >= self.max_length,
             "device_tokens",

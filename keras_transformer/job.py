@@ -14,14 +14,10 @@ import pathlib
 import time
 from collections.abc import Callable
 
-import numpy as np
-
-from keras_transformer.config import DataConfig
 from keras_transformer.data.batching import TokenBatches
-from keras_transformer.data.corpus import ParallelText, read_parallel_files, read_tsv
-from keras_transformer.data.demo import make_demo_corpus
+from keras_transformer.data.corpus import ParallelText
 from keras_transformer.data.encoding import EncodedPairs, encode_pairs
-from keras_transformer.data.tfds import load_tfds
+from keras_transformer.data.texts import Texts, load_texts
 from keras_transformer.decoding.translator import Translator
 from keras_transformer.evaluation.bleu import corpus_bleu
 from keras_transformer.export import export_saved_model, load, next_version
@@ -31,50 +27,11 @@ from keras_transformer.text.vocabulary import Vocabularies
 from keras_transformer.training.cost import batch_flops, training_memory
 from keras_transformer.training.strategy import make_strategy
 from keras_transformer.training.trainer import Progress, Trainer
+from keras_transformer.training.workers import Workers
+from keras_transformer.validation import Validation
 
 _SAMPLES = 10  # translations shown at the end
-
-
-@dataclasses.dataclass(frozen=True)
-class Texts:
-    """The text of a run; validation and test may be missing."""
-
-    train: ParallelText
-    valid: ParallelText | None
-    test: ParallelText | None
-
-
-def load_texts(data: DataConfig) -> Texts:
-    """Reads the files, the TFDS dataset or the built-in demo corpus that `data` names.
-
-    Raises:
-        ValueError: A text cannot be had, or is unfit.
-    """
-    if data.dataset is not None:
-        parts = []
-        for split, file in (
-            ("train", None),
-            ("validation", data.valid_source),
-            ("test", data.test_source),
-        ):
-            wanted = (data.dataset, data.source, data.target, split, data.data_dir)
-            parts.append(None if file else load_tfds(*wanted, required=split == "train"))
-    elif data.train_source is not None or data.train_tsv is not None:
-        if data.train_tsv is not None:
-            parts = [read_tsv(data.train_tsv), None, None]
-        else:
-            parts = [read_parallel_files(data.train_source, data.train_target), None, None]
-    else:
-        corpus = make_demo_corpus()
-        parts = [
-            ParallelText(*getattr(corpus, split), name=f"the synthetic demo corpus, {split}")
-            for split in ("train", "valid", "test")
-        ]
-    if data.valid_source is not None:
-        parts[1] = read_parallel_files(data.valid_source, data.valid_target)
-    if data.test_source is not None:
-        parts[2] = read_parallel_files(data.test_source, data.test_target)
-    return Texts(*parts)
+_PAPERS_TOKENS = 25_000  # a side, an update (section 5.1)
 
 
 class Job:
@@ -103,15 +60,18 @@ class Job:
         on_step: Callable[[Progress, float, float], None] | None = None,
     ):
         self.config, self.run_dir = config, pathlib.Path(run_dir)
-        self.say, self.on_step = say, on_step
         self.export_to = None if export_to is None else pathlib.Path(export_to)
         self.strategy = make_strategy(strategy)
+        self.workers = Workers(self.strategy)
+        # Of several processes the chief alone speaks, as it alone writes.
+        self.say = say if self.workers.is_chief else lambda line: None
+        self.on_step = on_step if self.workers.is_chief else None
 
     def run(self) -> dict:
         """Does the whole job.
 
         Returns:
-            The report, as in `report.json`.
+            The report, as in `report.json`; of several processes, the chief's only, else {}.
 
         Raises:
             ValueError: Something given is unfit; nothing half-written is left.
@@ -120,6 +80,9 @@ class Job:
         start = time.perf_counter()
         self._check_settings()
         texts = load_texts(self.config.data)
+        if not self.workers.is_chief:
+            self._train(*self._prepare(texts, save=True), texts)
+            return {}
         self._make_folders()
         with _locked(self.run_dir):
             report = self._run(texts)
@@ -166,7 +129,11 @@ class Job:
 
     def _prepare(self, texts: Texts, save: bool):
         """The vocabularies, the settings that they complete, and the batches."""
-        vocabularies = self._vocabularies(texts.train, save)
+        folder = self.run_dir / "vocab"
+        if self.workers.is_chief:
+            vocabularies = self._vocabularies(texts.train, save)
+        if self.workers.count > 1:
+            vocabularies = Vocabularies.load(self.workers.folder_from_chief(folder))
         config = self._resolve(vocabularies)
         training = config.training
         pairs = encode_pairs(texts.train, vocabularies, training.max_length)
@@ -176,7 +143,7 @@ class Job:
 
     def _run(self, texts: Texts) -> dict:
         vocabularies, config, batches = self._prepare(texts, save=True)
-        trainer = self._train(config, vocabularies, texts, batches)
+        trainer = self._train(vocabularies, config, batches, texts)
         progress = trainer.progress
         report = {
             "config": config.to_dict(),
@@ -260,6 +227,13 @@ class Job:
         return dataclasses.replace(self.config, model=self.config.model.replace(**sizes))
 
     def _describe(self, texts: Texts, pairs: EncodedPairs, batches: TokenBatches) -> None:
+        tokens, width = self.config.training.batch_tokens, self.config.model.d_model
+        if width >= 512 and tokens < _PAPERS_TOKENS / 3:
+            self.say(
+                f"Warning: a model as wide as the paper's ({width}) with {tokens} tokens a batch, "
+                f"where the paper has {_PAPERS_TOKENS}: its learning rate may be too high. "
+                "Raise training.batch_tokens, and let training.device_tokens bound the memory."
+            )
         dropped = "".join(f", {n} left out as {why}" for why, n in pairs.dropped.items())
         self.say(f"Training text: {texts.train.name}: {len(pairs)} pairs{dropped}.")
         self.say(
@@ -267,10 +241,10 @@ class Job:
             f"{batches.padding():.1%} of the positions padding."
         )
 
-    def _train(self, config, vocabularies, texts: Texts, batches) -> Trainer:
+    def _train(self, vocabularies, config, batches, texts: Texts) -> Trainer:
         valid = None
         if texts.valid is not None:
-            valid = _Validation(texts.valid, vocabularies, config, self.say)
+            valid = Validation(texts.valid, vocabularies, config, self.say)
         trainer = Trainer(
             lambda: build_transformer(config.model, config.training.dtype_policy),
             config.training,
@@ -290,9 +264,11 @@ class Job:
         )
         if trainer.resume():
             self.say(f"Going on from update {trainer.progress.step} in {self.run_dir}.")
-            self._say_what_changed(config)
+            if self.workers.is_chief:
+                self._say_what_changed(config)
         # Only now: what does not fit the checkpoints must not replace what they were made with.
-        write_json(self.run_dir / "config.json", config.to_dict())
+        if self.workers.is_chief:
+            write_json(self.run_dir / "config.json", config.to_dict())
         self.say(
             f"Training a model of {trainer.model.count_params():,} parameters on "
             f"{self.strategy.num_replicas_in_sync} device(s) ..."
@@ -351,35 +327,3 @@ def _locked(folder: pathlib.Path):
                 "directory."
             ) from None
         yield
-
-
-class _Validation:
-    """Loss and BLEU (greedy, for speed) on the validation text."""
-
-    def __init__(self, text: ParallelText, vocabularies, config: RunConfig, say):
-        self.text = text.head(config.training.evaluate_sentences)
-        model = config.model
-        limit = model.max_positions if model.positions == "learned" else 1_000_000
-        pairs = encode_pairs(self.text, vocabularies, limit)
-        longest = int(max(pairs.source_lengths.max(), pairs.target_lengths.max()))
-        self.batches = TokenBatches(pairs, max(4096, longest), num_buckets=8, seed=0)
-        self.vocabularies, self.decoding, self.say = vocabularies, config.decoding, say
-        self._translator = None
-
-    def __call__(self, trainer: Trainer) -> dict:
-        loss = nll = tokens = 0.0
-        for bucket, indices in self.batches.epoch(0):
-            result = trainer.step.evaluate(*self.batches.arrays(bucket, indices))
-            loss, nll, tokens = loss + result.loss, nll + result.nll, tokens + result.tokens
-        if self._translator is None:
-            self._translator = Translator.from_model(
-                trainer.model, self.vocabularies, self.decoding
-            )
-        translations = self._translator(self.text.source, beam_size=1)
-        bleu = corpus_bleu(translations, self.text.target).score
-        figures = {"loss": loss / tokens, "perplexity": float(np.exp(nll / tokens)), "bleu": bleu}
-        self.say(
-            f"Update {trainer.progress.step}, {trainer.progress.seconds / 60:.1f} min: validation "
-            f"perplexity {figures['perplexity']:.2f}, BLEU {bleu:.2f} (greedy)."
-        )
-        return figures

@@ -27,6 +27,7 @@ from keras_transformer.console import TrainingBar, run_command  # noqa: E402
 from keras_transformer.job import Job  # noqa: E402
 from keras_transformer.run_directory import RunConfig, write_json  # noqa: E402
 from keras_transformer.training.memory import keep_freed_memory  # noqa: E402
+from keras_transformer.training.strategy import STRATEGIES  # noqa: E402
 from keras_transformer.training.trainer import Interrupted  # noqa: E402
 
 DATA_FLAGS = {
@@ -58,7 +59,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         "--export-to", help="export below this folder (default: saved_models/NAME OF THE RUN)"
     )
-    parser.add_argument("--strategy", default="auto", help="auto, single or mirrored")
+    parser.add_argument("--strategy", default="auto", help=", ".join(STRATEGIES))
     parser.add_argument(
         "--set",
         action="append",
@@ -115,7 +116,8 @@ def train(arguments: argparse.Namespace) -> int:
         command = shlex.join([os.path.basename(sys.executable), *sys.argv])
         print(f"Stopped, and saved in {run_dir}. To go on: {command}", file=sys.stderr)
         return 130
-    print_report(report, run_dir)
+    if report:  # of several processes the first one's
+        print_report(report, run_dir)
     return 0
 
 

@@ -43,7 +43,7 @@ class Dropout(keras.layers.Layer):
         size = tf.reduce_prod(shape)
         words = tf.random.stateless_uniform(
             [(size + 1) // 2],
-            seed=tf.cast(self.seed_generator.next(), tf.int32),
+            seed=tf.cast(self.seed_generator.next(), tf.int32) + [0, _replica()],
             minval=None,
             maxval=None,
             dtype=tf.int32,
@@ -55,3 +55,9 @@ class Dropout(keras.layers.Layer):
 
     def get_config(self):
         return {**super().get_config(), "rate": self.rate, "seed": self.seed}
+
+
+def _replica():
+    """The number of the replica at work: each drops elements of its own. 0 where there is one."""
+    context = tf.distribute.get_replica_context()
+    return 0 if context is None else context.replica_id_in_sync_group

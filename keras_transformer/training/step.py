@@ -18,7 +18,8 @@ class StepResult(typing.NamedTuple):
         loss: float, the sum over tokens of the (smoothed) cross entropy in nats.
         nll: float, the sum without smoothing.
         tokens: float, the number of real target tokens.
-        gradient_norm: float, of the gradient of loss / tokens; 0 for an evaluation.
+        gradient_norm: float, of the gradient of loss / tokens, before clipping; 0 for an
+            evaluation.
     """
 
     loss: float
@@ -41,6 +42,8 @@ class TrainStep:
         jit_compile: Whether to compile forward and backward pass with XLA, once a batch shape.
         device_tokens: Padded tokens a side that a device takes at a time, at most (but a pair at
             least); the gradients of several passes are summed for one update. None for no limit.
+        clip_norm: The gradient's norm at most; a longer one is shortened. None, as in the paper,
+            for no limit.
 
     Example:
         >>> step = TrainStep(model, optimizer, 0.1, strategy)
@@ -49,10 +52,17 @@ class TrainStep:
     """
 
     def __init__(
-        self, model, optimizer, smoothing, strategy, jit_compile=False, device_tokens=None
+        self,
+        model,
+        optimizer,
+        smoothing,
+        strategy,
+        jit_compile=False,
+        device_tokens=None,
+        clip_norm=None,
     ):
         self.model, self.optimizer, self.strategy = model, optimizer, strategy
-        self.smoothing, self.device_tokens = smoothing, device_tokens
+        self.smoothing, self.device_tokens, self.clip_norm = smoothing, device_tokens, clip_norm
         self._weights = [variable.value for variable in model.trainable_variables]
         with strategy.scope():
             optimizer.build(model.trainable_variables)
@@ -124,14 +134,18 @@ class TrainStep:
         batch = (source, target_in, target_out)
         gradients, sums = (
             self._gradients(*batch, all_tokens)
-            if source.shape.rank == 2
+            if len(source.shape) == 2
             else self._gradients_in_passes(batch, all_tokens)
         )
         replica = tf.distribute.get_replica_context()
+        if replica.num_replicas_in_sync > 1:
+            gradients = replica.all_reduce("SUM", gradients)
+        norm = tf.linalg.global_norm(gradients)
+        if self.clip_norm is not None:
+            gradients, _ = tf.clip_by_global_norm(gradients, self.clip_norm, use_norm=norm)
         if replica.num_replicas_in_sync == 1:
             self._apply(gradients)
         else:
-            gradients = replica.all_reduce("SUM", gradients)
             # Called outside the replicas, an optimiser does not sum their gradients once more.
             replica.merge_call(
                 lambda _, gradients: self.optimizer.apply(
@@ -139,7 +153,7 @@ class TrainStep:
                 ),
                 args=(gradients,),
             )
-        return *sums, tf.linalg.global_norm(gradients)
+        return *sums, norm
 
     def _gradients(self, source, target_in, target_out, all_tokens):
         with tf.GradientTape() as tape:

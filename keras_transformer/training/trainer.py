@@ -17,10 +17,11 @@ import tensorflow as tf
 
 from keras_transformer.config import TrainingConfig
 from keras_transformer.data.batching import Bucket, TokenBatches
-from keras_transformer.text.lines import write_bytes
 from keras_transformer.training.checkpoints import Checkpoints, named_variables
+from keras_transformer.training.figures import Figures
 from keras_transformer.training.optimizer import paper_optimizer
 from keras_transformer.training.step import TrainStep
+from keras_transformer.training.workers import Workers
 
 _RECORD_STEPS = 50  # updates between figures
 
@@ -110,14 +111,14 @@ class Trainer:
             strategy,
             config.jit_compile,
             config.device_tokens,
+            config.clip_norm,
         )
         self.variables = named_variables(self.model, self.optimizer)
         self.checkpoints = Checkpoints(
             run_dir / "checkpoints", config.keep_checkpoints, config.checkpoint_steps
         )
         self.progress = Progress()
-        self._run_dir = run_dir
-        self._writer = None
+        self.workers, self._figures = Workers(strategy), Figures(run_dir)
 
     def resume(self) -> bool:
         """Goes on from the run's newest checkpoint; False where there is none.
@@ -125,12 +126,17 @@ class Trainer:
         Raises:
             ValueError: The checkpoint is of another model or vocabulary, or none is whole.
         """
-        state = self.checkpoints.restore_latest(self.variables, self._check_identity)
+        state = None
+        if self.workers.is_chief:
+            state = self.checkpoints.restore_latest(self.variables, self._check_identity)
+        state = json.loads(self.workers.from_chief(json.dumps(state).encode()))
         if state is None:
             return False
+        self.workers.variables_from_chief(self.variables.values())
         known = {field.name for field in dataclasses.fields(Progress)}
         self.progress = Progress(**{k: v for k, v in state["progress"].items() if k in known})
-        self._forget_later_figures()
+        if self.workers.is_chief:
+            self._figures.forget_after(self.progress.step)
         return True
 
     def train(self) -> None:
@@ -154,7 +160,7 @@ class Trainer:
                         self.save()
                     if progress.step % config.evaluate_steps == 0:
                         self._evaluate()
-                    if stop.received:
+                    if self.workers.any(stop.received):
                         self.save()
                         raise Interrupted
                     if self._finished():
@@ -164,39 +170,22 @@ class Trainer:
         self._evaluate()
 
     def save(self) -> None:
-        """Writes a checkpoint of this very moment."""
+        """Writes a checkpoint of this very moment (of several processes, the chief does)."""
+        if not self.workers.is_chief:
+            return
         state = {"progress": dataclasses.asdict(self.progress), "identity": self.identity}
         self.checkpoints.save(self.progress.step, self.variables, state)
 
     def record(self, figures: dict) -> None:
-        """Appends figures to `metrics.jsonl` and TensorBoard."""
-        with open(self._run_dir / "metrics.jsonl", "a", encoding="utf-8") as file:
-            file.write(json.dumps({"step": self.progress.step, **figures}) + "\n")
-        if self._writer is None:
-            self._writer = tf.summary.create_file_writer(str(self._run_dir / "tensorboard"))
-        with self._writer.as_default(step=self.progress.step):
-            for name, value in figures.items():
-                if isinstance(value, (int, float)):
-                    tf.summary.scalar(name, value)
-        self._writer.flush()
-
-    def _forget_later_figures(self) -> None:
-        """Takes from `metrics.jsonl` what will be recorded again, and a line cut in half."""
-        path, kept = self._run_dir / "metrics.jsonl", []
-        if not path.exists():
-            return
-        for line in path.read_text(encoding="utf-8").split("\n"):
-            try:
-                if json.loads(line)["step"] <= self.progress.step:
-                    kept.append(line + "\n")
-            except (json.JSONDecodeError, KeyError, TypeError):
-                continue
-        write_bytes(path, "".join(kept).encode("utf-8"))
+        """Appends figures of this update to the run's; see `Figures`."""
+        if self.workers.is_chief:
+            self._figures.record(self.progress.step, figures)
 
     def _finished(self) -> bool:
         limit = self.config.max_minutes
+        late = limit is not None and self.progress.seconds >= 60 * limit
         return self.progress.step >= self.config.steps or (
-            limit is not None and self.progress.seconds >= 60 * limit
+            limit is not None and self.workers.any(late)  # each has a clock of its own
         )
 
     def _update(self, bucket, indices) -> None:
@@ -241,7 +230,7 @@ class Trainer:
         self.record({f"valid_{name}": value for name, value in figures.items()})
         # In this order, so that whenever it is stopped the mark is on a checkpoint that is there.
         self.save()
-        if figures.get("bleu", -1.0) > self.progress.best_bleu:
+        if self.workers.is_chief and figures.get("bleu", -1.0) > self.progress.best_bleu:
             self.checkpoints.mark_best(self.progress.step)
             self.progress.best_bleu = figures["bleu"]
             self.save()

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -76,6 +77,24 @@ def test_rows_and_columns_of_padding_change_nothing(eagerly):
     one, other = make_step(), make_step()
     for _ in range(3):  # the later losses see the updates of the earlier ones
         assert one(*arrays).loss == pytest.approx(other(*padded).loss, rel=1e-5)
+
+
+def test_a_gradient_longer_than_the_limit_is_shortened_to_it_and_reported_as_it_was(eagerly):
+    arrays, norm = ragged_batch(), None
+    for limit in (None, 0.5, 1e9):
+        model = build_transformer(CONFIG)
+        for i, variable in enumerate(model.trainable_variables):
+            variable.assign(np.random.default_rng(i).normal(0, 0.3, variable.shape))
+        before = [variable.numpy() for variable in model.trainable_variables]
+        strategy = tf.distribute.get_strategy()
+        step = TrainStep(model, keras.optimizers.SGD(1.0), 0.1, strategy, clip_norm=limit)
+        norm = norm or step(*arrays).gradient_norm
+        if limit is None:
+            continue
+        assert step(*arrays).gradient_norm == pytest.approx(norm, rel=1e-5) and norm > 0.5
+        moved = [old - new for old, new in zip(before, weights(step), strict=True)]
+        length = np.sqrt(sum((part**2).sum() for part in moved))
+        assert length == pytest.approx(min(limit, norm), rel=1e-4)
 
 
 @pytest.mark.slow
