@@ -2,7 +2,7 @@
 
     python benchmarks/train_speed.py tiny
     python benchmarks/train_speed.py base --jit-compile
-    python benchmarks/train_speed.py tiny --peer "venv/bin/python peers/keras_hub/bench.py tiny xla train"
+    python benchmarks/train_speed.py tiny --peer "python peers/keras_hub/bench.py tiny xla train"
 
 The shapes are those of the peers' benches: random ids without padding, vocabulary 8,000, dropout
 0.1, label smoothing 0.1, Adam, float32. A peer's command is run in turn with ours, each in a
