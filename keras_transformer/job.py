@@ -100,6 +100,8 @@ class Job:
             ValueError: Something given is unfit.
         """
         self._check_settings()
+        if self.workers.count > 1:
+            raise ValueError("A dry run needs one process only. Leave TF_CONFIG out.")
         texts = load_texts(self.config.data)
         vocabularies, config, batches = self._prepare(texts, save=False)
         plan, replicas = batches.epoch(0), self.strategy.num_replicas_in_sync
