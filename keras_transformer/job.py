@@ -126,7 +126,7 @@ class Job:
             "batches_per_epoch": len(plan),
             "epochs": config.training.steps / len(plan),
             "training_flops": flops / len(plan) * config.training.steps,
-            "expected_gib_per_device": round(memory / 2**30, 2),
+            "expected_mib_per_device": round(memory / 2**20),
         }
 
     def _prepare(self, texts: Texts, save: bool):
