@@ -202,7 +202,7 @@ class TrainingConfig(_Config):
     evaluate_steps: int = 3000  # updates between evaluations on the validation set
     evaluate_sentences: int = 3000  # validation sentences translated for BLEU at each
     jit_compile: bool = False  # compile the training step with XLA, once a batch shape
-    dtype_policy: str = "float32"  # or "mixed_bfloat16", on GPUs and TPUs
+    dtype_policy: str = "float32"  # or "mixed_bfloat16", "mixed_float16", on GPUs and TPUs
     seed: int = 1  # of initial weights, shuffling and dropout
 
     def __post_init__(self):
@@ -233,9 +233,9 @@ class TrainingConfig(_Config):
         )
         self._require(self.seed >= 0, "seed", "0 or more")
         self._require(
-            self.dtype_policy in ("float32", "mixed_bfloat16"),
+            self.dtype_policy in ("float32", "mixed_bfloat16", "mixed_float16"),
             "dtype_policy",
-            "'float32' or 'mixed_bfloat16' (float16 would need loss scaling)",
+            "'float32', 'mixed_bfloat16' or 'mixed_float16'",
         )
         self._require(
             self.batch_tokens >= self.max_length,

@@ -83,7 +83,7 @@ def test_a_wrong_type_is_an_error_that_names_field_type_and_value(way, cls, name
         (TrainingConfig, "schedule_factor", 0.0, "above 0"),
         (TrainingConfig, "max_minutes", 0.0, "above 0"),
         (TrainingConfig, "seed", -1, "0 or more"),
-        (TrainingConfig, "dtype_policy", "float16", "'mixed_bfloat16'"),
+        (TrainingConfig, "dtype_policy", "float16", "'mixed_float16'"),
         (TrainingConfig, "batch_tokens", 100, "at least max_length=256"),
         (TrainingConfig, "keep_checkpoints", 4, "at least average_last=5"),
         (DecodingConfig, "beam_size", 0, "at least 1"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import typing
 
 import numpy as np
@@ -9,6 +10,7 @@ import tensorflow as tf
 
 from keras_transformer.config import PAD_ID
 from keras_transformer.training.loss import both_cross_entropies
+from keras_transformer.training.loss_scale import LossScale
 
 
 class StepResult(typing.NamedTuple):
@@ -20,19 +22,22 @@ class StepResult(typing.NamedTuple):
         tokens: float, the number of real target tokens.
         gradient_norm: float, of the gradient of loss / tokens, before clipping; 0 for an
             evaluation.
+        skipped: bool, whether the gradient overflowed in float16, so that nothing was updated.
     """
 
     loss: float
     nll: float
     tokens: float
     gradient_norm: float = 0.0
+    skipped: bool = False
 
 
 class TrainStep:
     """Updates a model from global batches.
 
     The loss is the sum over the real target tokens of the whole batch divided by their number over
-    all devices and passes, so that how the batch is split makes no difference.
+    all devices and passes, so that how the batch is split makes no difference. A model with float16
+    layers is trained with loss scaling; an update whose gradient overflows is left out.
 
     Args:
         model: From `build_transformer`, made in the strategy's scope.
@@ -64,10 +69,12 @@ class TrainStep:
         self.model, self.optimizer, self.strategy = model, optimizer, strategy
         self.smoothing, self.device_tokens, self.clip_norm = smoothing, device_tokens, clip_norm
         self._weights = [variable.value for variable in model.trainable_variables]
+        self.loss_scale = None
         with strategy.scope():
             optimizer.build(model.trainable_variables)
+            if any(layer.compute_dtype == "float16" for layer in model.layers):
+                self.loss_scale = LossScale()
         self._gradients = tf.function(self._gradients, jit_compile=jit_compile, autograph=False)
-        self._apply = tf.function(self._apply, jit_compile=jit_compile, autograph=False)
         self._update_all, self._update_in_passes, self._measure_all = (
             self._over_replicas(function, axes)
             for function, axes in ((self._update, 2), (self._update, 3), (self._measure, 2))
@@ -119,8 +126,14 @@ class TrainStep:
             arrays = [a.reshape(replicas * passes, -1, a.shape[1]) for a in arrays]
         if replicas > 1:
             arrays = [self._distribute(np.split(array, replicas)) for array in arrays]
+        scale = None if self.loss_scale is None else float(self.loss_scale.factor)
         loss, nll, *norm = (float(value) for value in function(*arrays, tf.constant(tokens)))
-        return StepResult(loss, nll, float(tokens), *(value / replicas for value in norm))
+        if not norm:
+            return StepResult(loss, nll, float(tokens))
+        norm = norm[0] / replicas
+        # With a factor of 1 there is nothing left to lower: then it is the training that diverged.
+        skipped = scale is not None and scale > 1 and math.isfinite(loss) > math.isfinite(norm)
+        return StepResult(loss, nll, float(tokens), norm, skipped)
 
     def _distribute(self, parts):
         return self.strategy.experimental_distribute_values_from_function(
@@ -140,19 +153,16 @@ class TrainStep:
         replica = tf.distribute.get_replica_context()
         if replica.num_replicas_in_sync > 1:
             gradients = replica.all_reduce("SUM", gradients)
+        if self.loss_scale is not None:
+            gradients = [gradient / self.loss_scale.factor for gradient in gradients]
         norm = tf.linalg.global_norm(gradients)
         if self.clip_norm is not None:
             gradients, _ = tf.clip_by_global_norm(gradients, self.clip_norm, use_norm=norm)
         if replica.num_replicas_in_sync == 1:
-            self._apply(gradients)
+            self._apply(self.strategy, gradients, norm)
         else:
             # Called outside the replicas, an optimiser does not sum their gradients once more.
-            replica.merge_call(
-                lambda _, gradients: self.optimizer.apply(
-                    gradients, self.model.trainable_variables
-                ),
-                args=(gradients,),
-            )
+            replica.merge_call(self._apply, args=(gradients, norm))
         return *sums, norm
 
     def _gradients(self, source, target_in, target_out, all_tokens):
@@ -160,6 +170,8 @@ class TrainStep:
             logits = self.model([source, target_in], training=True)
             loss, nll = self._losses(target_out, logits)
             mean = tf.math.divide_no_nan(loss, all_tokens)
+            if self.loss_scale is not None:
+                mean *= self.loss_scale.factor
         gradients = tape.gradient(mean, self._weights)
         # A tied table's gradient comes from a gather and a product: one dense sum of both.
         return [tf.convert_to_tensor(gradient) for gradient in gradients], (loss, nll)
@@ -176,8 +188,17 @@ class TrainStep:
             lambda i, _: i < tf.shape(batch[0])[0], add, (0, zeros), parallel_iterations=1
         )[1]
 
-    def _apply(self, gradients):
-        self.optimizer.apply(gradients, self.model.trainable_variables)
+    def _apply(self, strategy, gradients, norm):
+        def apply():
+            self.optimizer.apply(gradients, self.model.trainable_variables)
+            return True
+
+        if self.loss_scale is None:
+            apply()
+            return
+        finite = tf.math.is_finite(strategy.experimental_local_results(norm)[0])
+        tf.cond(finite, apply, lambda: False)
+        self.loss_scale.adjust(finite)
 
     def _measure(self, source, target_in, target_out, _):
         return self._losses(target_out, self.model([source, target_in], training=False))

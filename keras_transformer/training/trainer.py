@@ -114,6 +114,9 @@ class Trainer:
             config.clip_norm,
         )
         self.variables = named_variables(self.model, self.optimizer)
+        if self.step.loss_scale is not None:
+            self.variables["loss_scale/factor"] = self.step.loss_scale.factor
+            self.variables["loss_scale/calm"] = self.step.loss_scale.calm
         self.checkpoints = Checkpoints(
             run_dir / "checkpoints", config.keep_checkpoints, config.checkpoint_steps
         )
@@ -191,7 +194,8 @@ class Trainer:
     def _update(self, bucket, indices) -> None:
         progress, start = self.progress, time.perf_counter()
         result = self.step(*self.batches.arrays(bucket, indices))
-        if not (math.isfinite(result.loss) and math.isfinite(result.gradient_norm)):
+        sound = math.isfinite(result.loss) and math.isfinite(result.gradient_norm)
+        if not sound and not result.skipped:
             raise FloatingPointError(
                 f"The loss is {result.loss} and the gradient's norm {result.gradient_norm} at "
                 f"update {progress.step + 1} (epoch "
@@ -215,7 +219,7 @@ class Trainer:
                 {
                     "loss": loss,
                     "perplexity": perplexity,
-                    "gradient_norm": result.gradient_norm,
+                    **({"gradient_norm": result.gradient_norm} if sound else {}),
                     "learning_rate": float(self.optimizer.learning_rate),
                     "tokens_per_second": progress.tokens / progress.seconds,
                     "minutes": progress.seconds / 60,

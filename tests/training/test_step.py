@@ -66,7 +66,7 @@ def test_a_batch_without_a_token_changes_no_weight_and_stays_finite(eagerly):
     step, before = make_step(), None
     before = weights(step)
     result = step(*np.full((3, 4, 5), PAD_ID, np.int32))
-    assert result == (0.0, 0.0, 0.0, 0.0)
+    assert result == (0.0, 0.0, 0.0, 0.0, False)
     for old, new in zip(before, weights(step), strict=True):
         np.testing.assert_array_equal(old, new)
 
@@ -95,6 +95,43 @@ def test_a_gradient_longer_than_the_limit_is_shortened_to_it_and_reported_as_it_
         moved = [old - new for old, new in zip(before, weights(step), strict=True)]
         length = np.sqrt(sum((part**2).sum() for part in moved))
         assert length == pytest.approx(min(limit, norm), rel=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_a_model_of_half_precision_learns_with_weights_in_float32(policy, eagerly):
+    arrays = ragged_batch()
+    step = TrainStep(
+        build_transformer(CONFIG, policy),
+        paper_optimizer(16, warmup_steps=5),
+        0.0,
+        tf.distribute.get_strategy(),
+    )
+    losses = [step(*arrays).loss for _ in range(30)]
+    assert losses[-1] < 0.7 * losses[0]
+    assert all(weight.dtype == "float32" for weight in step.model.trainable_variables)
+    assert (step.loss_scale is not None) == (policy == "mixed_float16")
+
+
+@pytest.mark.slow
+def test_a_float16_update_that_overflows_is_left_out_and_lowers_the_scale():
+    arrays, strategy = ragged_batch(), tf.distribute.get_strategy()
+    model = build_transformer(CONFIG, "mixed_float16")
+    step = TrainStep(model, paper_optimizer(16, warmup_steps=5), 0.0, strategy)
+    step.loss_scale.factor.assign(2.0**40)  # no gradient in float16 can be so large
+    before, results = weights(step), []
+    while not results or results[-1].skipped:
+        for old, new in zip(before, weights(step), strict=True):
+            np.testing.assert_array_equal(old, new)
+        assert int(step.optimizer.iterations) == 0
+        results.append(step(*arrays))
+    assert len(results) > 3 and np.isfinite(results[-1].gradient_norm)
+    assert int(step.optimizer.iterations) == 1
+    assert float(step.loss_scale.factor) == 2.0 ** (40 - len(results) + 1)
+    full = TrainStep(build_transformer(CONFIG), paper_optimizer(16, warmup_steps=5), 0.0, strategy)
+    for weight, value in zip(full.model.trainable_variables, before, strict=True):
+        weight.assign(value)
+    assert results[-1].gradient_norm == pytest.approx(full(*arrays).gradient_norm, rel=0.02)
 
 
 @pytest.mark.slow
