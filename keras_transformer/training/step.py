@@ -11,6 +11,7 @@ import tensorflow as tf
 from keras_transformer.config import PAD_ID
 from keras_transformer.training.loss import both_cross_entropies
 from keras_transformer.training.loss_scale import LossScale
+from keras_transformer.training.optimizer import FusedAdam
 
 
 class StepResult(typing.NamedTuple):
@@ -41,7 +42,7 @@ class TrainStep:
 
     Args:
         model: From `build_transformer`, made in the strategy's scope.
-        optimizer: A Keras optimiser, made in the strategy's scope.
+        optimizer: Made in the strategy's scope; with several devices a `FusedAdam`.
         smoothing: epsilon_ls.
         strategy: The `tf.distribute` strategy.
         jit_compile: Whether to compile forward and backward pass with XLA, once a batch shape.
@@ -69,6 +70,13 @@ class TrainStep:
         self.model, self.optimizer, self.strategy = model, optimizer, strategy
         self.smoothing, self.device_tokens, self.clip_norm = smoothing, device_tokens, clip_norm
         self._weights = [variable.value for variable in model.trainable_variables]
+        if strategy.num_replicas_in_sync > 1:
+            if not isinstance(optimizer, FusedAdam):
+                raise ValueError(
+                    "With several devices the optimizer should be a FusedAdam, as paper_optimizer "
+                    f"makes it. Received: {optimizer}."
+                )
+            optimizer.sums_gradients = False  # they are summed here, for their norm
         self.loss_scale = None
         with strategy.scope():
             optimizer.build(model.trainable_variables)
@@ -76,22 +84,17 @@ class TrainStep:
                 self.loss_scale = LossScale()
         self._gradients = tf.function(self._gradients, jit_compile=jit_compile, autograph=False)
         self._update_all, self._update_in_passes, self._measure_all = (
-            self._over_replicas(function, axes)
+            self._compiled(function, axes)
             for function, axes in ((self._update, 2), (self._update, 3), (self._measure, 2))
         )
 
-    def _over_replicas(self, function, axes: int):
-        """A function of a batch's three arrays, and their tokens, that sums over the replicas."""
-
-        def run(*arrays):
-            sums = self.strategy.run(function, arrays)
-            return [self.strategy.reduce("SUM", value, axis=None) for value in sums]
-
+    def _compiled(self, function, axes: int):
+        """A graph of a function of a batch's three arrays and their number of tokens."""
         if self.strategy.num_replicas_in_sync > 1:  # its values have no signature
-            return tf.function(run, autograph=False, reduce_retracing=True)
+            return tf.function(function, autograph=False, reduce_retracing=True)
         ids = [tf.TensorSpec([None] * axes, tf.int32)] * 3
         signature = [*ids, tf.TensorSpec([], tf.float32)]
-        return tf.function(run, autograph=False, input_signature=signature)
+        return tf.function(function, autograph=False, input_signature=signature)
 
     def __call__(self, source, target_in, target_out) -> StepResult:
         """One update from a global batch, whose rows are shared out evenly over the replicas.
@@ -128,9 +131,9 @@ class TrainStep:
             arrays = [self._distribute(np.split(array, replicas)) for array in arrays]
         scale = None if self.loss_scale is None else float(self.loss_scale.factor)
         loss, nll, *norm = (float(value) for value in function(*arrays, tf.constant(tokens)))
-        if not norm:
+        if not norm:  # an evaluation
             return StepResult(loss, nll, float(tokens))
-        norm = norm[0] / replicas
+        (norm,) = norm
         # With a factor of 1 there is nothing left to lower: then it is the training that diverged.
         skipped = scale is not None and scale > 1 and math.isfinite(loss) > math.isfinite(norm)
         return StepResult(loss, nll, float(tokens), norm, skipped)
@@ -140,10 +143,34 @@ class TrainStep:
             lambda context: tf.constant(parts[context.replica_id_in_sync_group])
         )
 
+    def _update(self, *arrays):
+        """Loss, nll and the gradient's norm, after an update."""
+        gradients, norm, sums = self.strategy.run(self._global_gradients, arrays)
+        norm = self.strategy.experimental_local_results(norm)[0]  # the same in all of them
+
+        def apply():
+            self.strategy.run(self._apply, (gradients,))
+            return True
+
+        if self.loss_scale is None:
+            apply()
+        else:
+            finite = tf.math.is_finite(norm)
+            tf.cond(finite, apply, lambda: False)
+            self.loss_scale.adjust(finite)
+        return *self._total(sums), norm
+
+    def _measure(self, *arrays):
+        """Loss and nll."""
+        return self._total(self.strategy.run(self._measured, arrays))
+
+    def _total(self, sums):
+        return [self.strategy.reduce("SUM", value, axis=None) for value in sums]
+
     # What follows runs on each replica, with its part of the batch.
 
-    def _update(self, source, target_in, target_out, all_tokens):
-        """Loss, nll and the gradient's norm, after an update; the norm is the same on each."""
+    def _global_gradients(self, source, target_in, target_out, all_tokens):
+        """The gradients of the whole batch, their norm, and the sums of this part's losses."""
         batch = (source, target_in, target_out)
         gradients, sums = (
             self._gradients(*batch, all_tokens)
@@ -158,12 +185,10 @@ class TrainStep:
         norm = tf.linalg.global_norm(gradients)
         if self.clip_norm is not None:
             gradients, _ = tf.clip_by_global_norm(gradients, self.clip_norm, use_norm=norm)
-        if replica.num_replicas_in_sync == 1:
-            self._apply(self.strategy, gradients, norm)
-        else:
-            # Called outside the replicas, an optimiser does not sum their gradients once more.
-            replica.merge_call(self._apply, args=(gradients, norm))
-        return *sums, norm
+        return gradients, norm, sums
+
+    def _apply(self, gradients):
+        self.optimizer.apply(gradients, self.model.trainable_variables)
 
     def _gradients(self, source, target_in, target_out, all_tokens):
         with tf.GradientTape() as tape:
@@ -188,19 +213,7 @@ class TrainStep:
             lambda i, _: i < tf.shape(batch[0])[0], add, (0, zeros), parallel_iterations=1
         )[1]
 
-    def _apply(self, strategy, gradients, norm):
-        def apply():
-            self.optimizer.apply(gradients, self.model.trainable_variables)
-            return True
-
-        if self.loss_scale is None:
-            apply()
-            return
-        finite = tf.math.is_finite(strategy.experimental_local_results(norm)[0])
-        tf.cond(finite, apply, lambda: False)
-        self.loss_scale.adjust(finite)
-
-    def _measure(self, source, target_in, target_out, _):
+    def _measured(self, source, target_in, target_out, _):
         return self._losses(target_out, self.model([source, target_in], training=False))
 
     def _losses(self, target_out, logits):
