@@ -123,13 +123,14 @@ class MultiHeadAttention(keras.layers.Layer):
         heads, weights = scaled_dot_product_attention(
             self._split_heads(self.query(query)), keys, values, mask, dropout
         )
-        length = ops.shape(query)[1]
+        batch, length, _ = ops.shape(query)  # (-1 would be no one's guess where there is no row)
         heads = ops.transpose(heads, (0, 2, 1, 3))
-        joined = ops.reshape(heads, (-1, length, self.num_heads * self.d_v))
+        joined = ops.reshape(heads, (batch, length, self.num_heads * self.d_v))
         return self.output_projection(joined), weights
 
     def _split_heads(self, x):
-        x = ops.reshape(x, (-1, ops.shape(x)[1], self.num_heads, x.shape[-1] // self.num_heads))
+        batch, length, width = ops.shape(x)
+        x = ops.reshape(x, (batch, length, self.num_heads, width // self.num_heads))
         return ops.transpose(x, (0, 2, 1, 3))
 
     def compute_output_spec(

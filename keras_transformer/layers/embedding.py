@@ -51,7 +51,7 @@ class TokenEmbedding(keras.layers.Layer):
         if reverse:  # in float32 whatever the policy
             rows = ops.reshape(ops.cast(inputs, "float32"), (-1, self.d_model))
             logits = tf.matmul(rows, ops.cast(self.table.value, "float32"), transpose_b=True)
-            return ops.reshape(logits, (-1, ops.shape(inputs)[1], self.vocab_size))
+            return ops.reshape(logits, (*ops.shape(inputs)[:2], self.vocab_size))
         vectors = ops.cast(ops.take(self.table.value, inputs, axis=0), self.compute_dtype)
         return vectors * ops.cast(math.sqrt(self.d_model), vectors.dtype)
 
