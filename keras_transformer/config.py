@@ -8,6 +8,7 @@ paper's and ours, are in `presets.py`.
 from __future__ import annotations
 
 import dataclasses
+import math
 import types
 import typing
 
@@ -83,6 +84,10 @@ def _fit(cls, name: str, hint, value):
     kinds = typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else (hint,)
     if float in kinds and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(
+            f"{cls.__name__}.{name} should be a finite number. Received: {name}={value!r}."
+        )
     if isinstance(value, bool) and bool not in kinds or not isinstance(value, tuple(kinds)):
         wanted = " or ".join("nothing" if k is type(None) else k.__name__ for k in kinds)
         raise ValueError(f"{cls.__name__}.{name} should be of type {wanted}. Received: {value!r}.")

@@ -131,15 +131,19 @@ class Job:
 
     def _prepare(self, texts: Texts, save: bool):
         """The vocabularies, the settings that they complete, and the batches."""
-        folder = self.run_dir / "vocab"
+        folder, training = self.run_dir / "vocab", self.config.training
         if self.workers.is_chief:
-            vocabularies = self._vocabularies(texts.train, save)
-        if self.workers.count > 1:
+            vocabularies = self._vocabularies(texts.train)
+        else:
             vocabularies = Vocabularies.load(self.workers.folder_from_chief(folder))
         config = self._resolve(vocabularies)
-        training = config.training
         pairs = encode_pairs(texts.train, vocabularies, training.max_length)
         batches = TokenBatches(pairs, training.batch_tokens, training.num_buckets, training.seed)
+        if save and self.workers.is_chief:
+            build_transformer(config.model)  # what is unfit in the settings shows before
+            if not (folder / "vocab.json").exists():
+                vocabularies.save(folder)  # a text that was refused leaves none behind
+            self.workers.folder_from_chief(folder)
         self._describe(texts, pairs, batches)
         return vocabularies, config, batches
 
@@ -192,13 +196,13 @@ class Job:
                     f"{folder} cannot be written to ({error.strerror}). Give another folder."
                 ) from error
 
-    def _vocabularies(self, train: ParallelText, save: bool) -> Vocabularies:
+    def _vocabularies(self, train: ParallelText) -> Vocabularies:
         folder = self.run_dir / "vocab"
         if (folder / "vocab.json").exists():
             return self._checked(Vocabularies.load(folder))
         data, model = self.config.data, self.config.model
         self.say(f"Learning a vocabulary of {model.vocab_size} from {len(train)} pairs ...")
-        vocabularies = Vocabularies.learn(
+        return Vocabularies.learn(
             train.source,
             train.target,
             data.vocab_kind,
@@ -206,9 +210,6 @@ class Job:
             data.shared_vocab,
             target_vocab_size=model.target_vocab_size,
         )
-        if save:
-            vocabularies.save(folder)
-        return vocabularies
 
     def _checked(self, found: Vocabularies) -> Vocabularies:
         data, model = self.config.data, self.config.model

@@ -53,6 +53,8 @@ class RunConfig:
         file = path / "config.json" if path.is_dir() else path
         try:
             parts = json.loads(file.read_text(encoding="utf-8"))
+            if unknown := set(parts) - {field.name for field in dataclasses.fields(cls)}:
+                raise KeyError(f"unknown parts: {', '.join(sorted(unknown))}")
             return cls(
                 TransformerConfig.from_dict(parts["model"]),
                 TrainingConfig.from_dict(parts["training"]),
@@ -133,7 +135,7 @@ def load_run(run_dir: str | os.PathLike, checkpoint: str | int = "average"):
     elif checkpoint in ("best", "last"):
         chosen = [checkpoints.best() if checkpoint == "best" else steps[-1]]
     else:
-        chosen = [int(checkpoint)] if str(checkpoint).isdigit() else [checkpoint]
+        chosen = [int(checkpoint)] if str(checkpoint).isdecimal() else [checkpoint]
     if not set(chosen) <= set(steps):
         raise ValueError(
             f"{run_dir} has no checkpoint {checkpoint!r}. There are 'average', 'best', 'last' and "
@@ -174,7 +176,7 @@ def average_run(run_dir: str | os.PathLike, to: str | os.PathLike, last: int | N
             f"It has the regular ones {', '.join(map(str, steps))}. Train on, or average fewer."
         )
     model, vocabularies = _averaged_model(run_dir, config, steps)
-    state = {"averaged": steps, "identity": checkpoints.state(steps[-1])["identity"]}
+    state = {"averaged": steps, "identity": checkpoints.state(steps[-1]).get("identity", {})}
     temporary = to.with_name(f".writing-{to.name}")
     shutil.rmtree(temporary, ignore_errors=True)
     try:
@@ -195,7 +197,7 @@ def _averaged_model(run_dir: pathlib.Path, config: RunConfig, steps: list[int]):
     checkpoints = run_checkpoints(run_dir, config)
     vocabularies = Vocabularies.load(run_dir / "vocab")
     for step in steps:
-        identity = checkpoints.state(step)["identity"]
+        identity = checkpoints.state(step).get("identity", {})
         found = identity.get("vocabulary")
         if found != vocabularies.fingerprint:
             raise ValueError(

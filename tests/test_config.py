@@ -69,7 +69,7 @@ def test_a_wrong_type_is_an_error_that_names_field_type_and_value(way, cls, name
         (TransformerConfig, "d_k", 0, "at least 1"),
         (TransformerConfig, "dropout", 1.0, "from 0 to below 1"),
         (TransformerConfig, "attention_dropout", -0.1, "from 0 to below 1"),
-        (TransformerConfig, "relu_dropout", float("nan"), "from 0 to below 1"),
+        (TransformerConfig, "relu_dropout", float("nan"), "a finite number"),
         (TransformerConfig, "layer_norm_epsilon", 0.0, "above 0"),
         (TransformerConfig, "norm", "Pre", "'post' or 'pre'"),
         (TransformerConfig, "tie_embeddings", "source", "'all', 'target' or 'none'"),
@@ -200,3 +200,13 @@ def test_a_row_of_table_3_is_base_with_its_changes(name, changes):
 def test_label_smoothing_is_what_the_last_rows_of_d_change():
     found = [find_preset(f"table3_D_smoothing{i}").training.label_smoothing for i in "02"]
     assert found == [0.0, 0.2]
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [(TrainingConfig, "schedule_factor"), (TrainingConfig, "clip_norm"), (DecodingConfig, "alpha")],
+)
+def test_a_number_that_is_not_finite_fits_no_field(kind, name, value):
+    with pytest.raises(ValueError, match=f"{name} should be a finite number"):
+        kind(**{name: value})

@@ -273,6 +273,24 @@ def test_unfit_text_is_named_with_exit_status_2_and_leaves_nothing(tmp_path, cap
         assert not (tmp_path / "run").exists()
 
 
+def test_a_refused_text_leaves_no_vocabulary_that_a_mended_one_would_be_trained_with(
+    tmp_path, capsys
+):
+    write_lines(tmp_path / "empty", [""] * 60)
+    corpus = write_corpus(tmp_path)
+    settings = [argument for setting in SMALL for argument in ("--set", setting)]
+    folders = ["--run-dir", str(tmp_path / "run"), "--export-to", str(tmp_path / "exports")]
+    write_lines(tmp_path / "b", read_lines(corpus["train_target"])[:60])
+    command = ["--train-source", str(tmp_path / "empty"), "--train-target", str(tmp_path / "b")]
+    assert train_wmt().main([*command, *settings, *folders, "--preset", "demo"]) == 2
+    assert "no pair is left of 60" in capsys.readouterr().err
+    command = [f"--{name.replace('_', '-')}={path}" for name, path in corpus.items()]
+    settings += ["--set", "model.activation=softly"]
+    assert train_wmt().main([*command, *settings, *folders, "--preset", "demo"]) == 2
+    assert "softly" in capsys.readouterr().err
+    assert not list((tmp_path / "run").rglob("*.json"))
+
+
 def test_translating_mistakes_are_one_sentence_too(run, tmp_path, capsys):
     export, path = run[1]["export"], tmp_path / "in.txt"
     for arguments, text, message in (

@@ -93,12 +93,12 @@ def train(arguments: argparse.Namespace) -> int:
         if getattr(arguments, name) is not None
     ] + arguments.set
     preset = arguments.preset or ("base" if has_data else "demo")
-    if arguments.config:
+    if arguments.config is not None:
         preset = os.path.splitext(os.path.basename(arguments.config))[0]
         config = RunConfig.load(arguments.config).replace(data, settings)
     else:
         config = RunConfig.from_preset(preset, data, settings)
-    if arguments.dump_config:
+    if arguments.dump_config is not None:
         write_json(arguments.dump_config, config.to_dict())
         return 0
     run_dir = arguments.run_dir or os.path.join("runs", preset)

@@ -147,6 +147,8 @@ def check_search(beam_size, alpha, extra_length, n_best):
         ("extra_length", extra_length, 1),
         ("n_best", n_best, 1),
     ):
+        if value == float("inf"):
+            raise ValueError(f"`{name}` should be finite. Received: {name}={value}.")
         if not value >= least:  # so said, NaN is out of range too
             raise ValueError(f"`{name}` should be at least {least}. Received: {name}={value}.")
     if n_best > beam_size:

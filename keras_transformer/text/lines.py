@@ -119,8 +119,11 @@ def write_bytes(path: str | os.PathLike, data: bytes) -> None:
     """
     path, temporary = pathlib.Path(path), None
     try:
-        if path.exists() and not path.is_file():  # /dev/stdout must not be replaced by a file
-            path.write_bytes(data)
+        # /dev/stdout must not be replaced by a file, nor the file it leads to, which may hold more.
+        stream = str(path) in ("/dev/stdout", "/dev/stderr") or path.parent.name == "fd"
+        if stream or path.exists() and not path.is_file():
+            with open(path, "ab") as file:
+                file.write(data)
             return
         path = pathlib.Path(os.path.realpath(path))
         # A name of its own, so that two writers at once do not mix their bytes.

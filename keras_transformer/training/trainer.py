@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from keras_transformer.config import TrainingConfig
@@ -176,6 +177,12 @@ class Trainer:
         """Writes a checkpoint of this very moment (of several processes, the chief does)."""
         if not self.workers.is_chief:
             return
+        for name, variable in self.variables.items():
+            if variable.dtype.is_floating and not np.isfinite(variable.numpy()).all():
+                raise FloatingPointError(
+                    f"{name} is not finite after update {self.progress.step}. The last checkpoint "
+                    "is kept. Lower schedule_factor, raise warmup_steps, or train in float32."
+                )
         state = {"progress": dataclasses.asdict(self.progress), "identity": self.identity}
         self.checkpoints.save(self.progress.step, self.variables, state)
 
@@ -241,7 +248,7 @@ class Trainer:
 
     def _check_identity(self, state: dict) -> None:
         for name, expected in self.identity.items():
-            found = state["identity"].get(name)
+            found = state.get("identity", {}).get(name)
             if found != json.loads(json.dumps(expected)):
                 raise ValueError(
                     f"The checkpoints in {self.checkpoints.folder} were trained with another "

@@ -274,6 +274,7 @@ def test_a_source_of_nothing_gives_nothing_at_score_0_and_harms_no_neighbour(mak
     [
         ({"beam_size": 0}, "`beam_size` should be at least 1. Received: beam_size=0"),
         ({"alpha": -0.1}, "`alpha` should be at least 0. Received: alpha=-0.1"),
+        ({"alpha": float("inf")}, "`alpha` should be finite. Received: alpha=inf"),
         ({"extra_length": 0}, "`extra_length` should be at least 1. Received: extra_length=0"),
         ({"n_best": 0}, "`n_best` should be at least 1. Received: n_best=0"),
         ({"beam_size": 2, "n_best": 3}, "at most beam_size=2. Received: n_best=3. Raise beam_size"),

@@ -2,6 +2,8 @@
 
 import gzip
 import os
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -136,3 +138,13 @@ def test_real_corpora_stay_parallel(real_data):
         ends = [gzip.decompress(side.read_bytes()).count(b"\n") for side in sides]
         assert [len(read_lines(side)) for side in sides] == ends
         assert len(set(ends)) == 1
+
+
+def test_what_standard_output_leads_to_is_added_to_and_not_replaced(tmp_path):
+    log = tmp_path / "log"
+    log.write_bytes(b"kept\n")
+    code = "from keras_transformer.text.lines import write_lines; "
+    code += "write_lines('/dev/stdout', ['new'])"
+    with log.open("ab") as file:
+        subprocess.run([sys.executable, "-c", code], stdout=file, check=True)
+    assert log.read_bytes() == b"kept\nnew\n"

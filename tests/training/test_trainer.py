@@ -117,6 +117,27 @@ def test_a_loss_that_is_not_finite_stops_naming_update_and_rate(
     assert trainer.checkpoints.steps() == []
 
 
+def test_weights_that_an_update_ruined_are_not_saved(tmp_path, text, vocabularies, eagerly):
+    trainer = make_trainer(tmp_path, text, vocabularies)
+    trainer.save()
+    weight = trainer.model.trainable_variables[3]
+    weight.assign(np.full(weight.shape, np.inf))
+    trainer.progress.step = 1
+    with pytest.raises(FloatingPointError, match="is not finite after update 1.* checkpoint is"):
+        trainer.save()
+    assert trainer.checkpoints.steps() == [0]
+
+
+def test_a_checkpoint_that_does_not_say_whose_it_is_is_refused(
+    tmp_path, text, vocabularies, eagerly
+):
+    trainer = make_trainer(tmp_path, text, vocabularies)
+    trainer.save()
+    (trainer.checkpoints.path(0) / "state.json").write_text("{}")
+    with pytest.raises(ValueError, match="another model: None there"):
+        make_trainer(tmp_path, text, vocabularies).resume()
+
+
 def test_going_on_with_another_model_or_other_batches_is_refused(
     tmp_path, text, vocabularies, eagerly
 ):
