@@ -62,13 +62,13 @@ def training_memory(
     d, heads, d_k, d_v = config.d_model, config.num_heads, config.d_k_, config.d_v_
 
     def attention(keys):  # floats kept of a position: projections, weights, and around them
-        return 5 * d + 2 * heads * (d_k + d_v) + 4 * heads * keys
+        return 3 * d + 2 * heads * (d_k + d_v) + 3 * heads * keys
 
-    feed_forward = 5 * d + 3 * config.d_ff
+    feed_forward = 3 * d + 2 * config.d_ff
     source = config.num_layers * (attention(source_length) + feed_forward)
     target = config.num_decoder_layers_ * (
         attention(target_length) + attention(source_length) + feed_forward
     )
-    logits = 3 * config.target_vocab_size_
+    logits = 2 * config.target_vocab_size_
     batch = rows * (source_length * source + target_length * (target + logits))
     return 4 * (parameters * (5 if accumulates else 4) + batch)

@@ -82,9 +82,9 @@ def _both(logits, target_ids, smoothing):
 class SmoothedCrossEntropy(keras.losses.Loss):
     """The loss for `model.compile`: the mean over the real tokens of a batch.
 
-    Of the global batch: under a `tf.distribute` strategy Keras takes the mean of the replicas'
-    losses, and each gives its sum over the tokens by the tokens a replica has on average, so that
-    the mean is exact however unevenly the tokens are spread.
+    Of the global batch: under a `tf.distribute` strategy Keras sums the replicas' gradients, and
+    each replica gives its share, its sum over the tokens by the number of all replicas' tokens, so
+    that the mean is exact however unevenly the tokens are spread.
 
     Args:
         smoothing: epsilon_ls, 0.1 in the paper.
@@ -100,7 +100,7 @@ class SmoothedCrossEntropy(keras.losses.Loss):
         self.smoothing = smoothing
 
     def __call__(self, y_true, y_pred, sample_weight=None):
-        """Sum over tokens / number of tokens (a replica's on average); 0 when there is none.
+        """Sum over tokens / number of tokens (all replicas'); 0 when there is none.
 
         Args:
             y_true: int32 `[batch, length]`, 0 where it pads.
@@ -117,7 +117,7 @@ class SmoothedCrossEntropy(keras.losses.Loss):
             if len(sample_weight.shape) == 1:
                 sample_weight = sample_weight[:, None]
             losses, weights = losses * sample_weight, weights * sample_weight
-        return ops.divide_no_nan(ops.sum(losses), _mean_over_replicas(ops.sum(weights)))
+        return ops.divide_no_nan(ops.sum(losses), _over_replicas(ops.sum(weights)))
 
     def call(self, y_true, y_pred):
         return smoothed_cross_entropy(y_true, y_pred, self.smoothing)
@@ -126,9 +126,9 @@ class SmoothedCrossEntropy(keras.losses.Loss):
         return {"name": self.name, "smoothing": self.smoothing}
 
 
-def _mean_over_replicas(value):
-    """The mean of a scalar over the replicas of the strategy at work; itself where there is one."""
+def _over_replicas(value):
+    """The sum of a scalar over the replicas of the strategy at work; itself where there is one."""
     replica = tf.distribute.get_replica_context()
     if replica is None or replica.num_replicas_in_sync == 1:
         return value
-    return replica.all_reduce("MEAN", value)
+    return replica.all_reduce("SUM", value)
