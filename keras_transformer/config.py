@@ -12,6 +12,8 @@ import math
 import types
 import typing
 
+import keras
+
 PAD_ID, UNK_ID, BEGIN_ID, END_ID = 0, 1, 2, 3
 
 # In Python's typing, X | None reaches us as one of these two origins.
@@ -137,6 +139,10 @@ class TransformerConfig(_Config):
             self._require(0.0 <= getattr(self, name) < 1.0, name, "from 0 to below 1")
         self._require(self.layer_norm_epsilon > 0, "layer_norm_epsilon", "above 0")
         self._require(self.norm in ("post", "pre"), "norm", "'post' or 'pre'")
+        try:
+            keras.activations.get(self.activation)
+        except ValueError:
+            self._require(False, "activation", "the name of a Keras activation, such as 'relu'")
         self._require(
             self.tie_embeddings in ("all", "target", "none"),
             "tie_embeddings",

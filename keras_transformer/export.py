@@ -17,12 +17,12 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import shutil
 
 import tensorflow as tf
 
 from keras_transformer.config import END_ID, PAD_ID, UNK_ID, DecodingConfig
 from keras_transformer.decoding.translator import TranslationGraph, Translator
+from keras_transformer.text.lines import new_folder
 from keras_transformer.text.tokenizer import import_tensorflow_text
 
 _ABOUT = "keras_transformer.json"
@@ -115,19 +115,11 @@ def export_saved_model(
     if path.exists():
         raise ValueError(f"{path} exists already. Export to a new version's folder beside it.")
     served = _Served(TranslationGraph(model, vocabularies, config))
-    temporary = path.with_name(f".writing-{path.name}")
-    try:
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
+    with new_folder(path) as folder:
         signatures = {name: f.get_concrete_function() for name, f in served.signatures_.items()}
-        tf.saved_model.save(served, str(temporary), signatures=signatures)
+        tf.saved_model.save(served, str(folder), signatures=signatures)
         about = {"decoding": config.to_dict(), "special_ids": {"pad": PAD_ID, "end": END_ID}}
-        (temporary / _ABOUT).write_text(json.dumps(about, indent=1))
-        os.replace(temporary, path)
-    except OSError as error:
-        raise ValueError(f"{path} cannot be written: {error}.") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        (folder / _ABOUT).write_text(json.dumps(about, indent=1))
 
 
 def load(path: str | os.PathLike) -> Translator:

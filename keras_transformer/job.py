@@ -25,6 +25,7 @@ from keras_transformer.model import build_transformer
 from keras_transformer.run_directory import RunConfig, load_run, run_checkpoints, write_json
 from keras_transformer.text.vocabulary import Vocabularies
 from keras_transformer.training.cost import batch_flops, training_memory
+from keras_transformer.training.step import device_rows
 from keras_transformer.training.strategy import make_strategy
 from keras_transformer.training.trainer import Progress, Trainer
 from keras_transformer.training.workers import Workers
@@ -104,21 +105,19 @@ class Job:
             raise ValueError("A dry run needs one process only. Leave TF_CONFIG out.")
         texts = load_texts(self.config.data)
         vocabularies, config, batches = self._prepare(texts, save=False)
-        plan, replicas = batches.epoch(0), self.strategy.num_replicas_in_sync
+        plan, replicas = batches.plan_shapes, self.strategy.num_replicas_in_sync
         parameters = build_transformer(config.model).count_params()
-        shape = plan[0][0]  # the heaviest comes first
-        rows, limit = -(-shape.rows // replicas), config.training.device_tokens
-        if limit is not None:
-            rows = min(rows, max(1, limit // max(shape.source_length, shape.target_length)))
+        shape, limit = plan[0], config.training.device_tokens  # the heaviest comes first
+        length = max(shape.source_length, shape.target_length)
         memory = training_memory(
             config.model,
             parameters,
-            rows,
+            min(device_rows(shape.rows, length, replicas, limit)),
             shape.source_length,
             shape.target_length,
             accumulates=limit is not None,
         )
-        flops = sum(batch_flops(config.model, bucket) for bucket, _ in plan)
+        flops = sum(batch_flops(config.model, bucket) for bucket in plan)
         return {
             "config": config.to_dict(),
             "devices": replicas,
@@ -140,7 +139,6 @@ class Job:
         pairs = encode_pairs(texts.train, vocabularies, training.max_length)
         batches = TokenBatches(pairs, training.batch_tokens, training.num_buckets, training.seed)
         if save and self.workers.is_chief:
-            build_transformer(config.model)  # what is unfit in the settings shows before
             if not (folder / "vocab.json").exists():
                 vocabularies.save(folder)  # a text that was refused leaves none behind
             self.workers.folder_from_chief(folder)
@@ -154,7 +152,7 @@ class Job:
         report = {
             "config": config.to_dict(),
             "updates": progress.step,
-            "epochs": progress.epoch + progress.batch / len(batches.epoch(0)),
+            "epochs": progress.epoch + progress.batch / len(batches.plan_shapes),
             "training_minutes": progress.seconds / 60,
             "target_tokens": int(progress.tokens),
             "target_tokens_per_second": progress.tokens / max(progress.seconds, 1e-9),
@@ -240,7 +238,7 @@ class Job:
         dropped = "".join(f", {n} left out as {why}" for why, n in pairs.dropped.items())
         self.say(f"Training text: {texts.train.name}: {len(pairs)} pairs{dropped}.")
         self.say(
-            f"{len(batches.epoch(0))} batches an epoch in {len(batches.buckets)} shapes, "
+            f"{len(batches.plan_shapes)} batches an epoch in {len(batches.buckets)} shapes, "
             f"{batches.padding():.1%} of the positions padding."
         )
 

@@ -10,12 +10,11 @@ import dataclasses
 import json
 import os
 import pathlib
-import shutil
 
 from keras_transformer.config import DataConfig, DecodingConfig, TrainingConfig, TransformerConfig
 from keras_transformer.model import build_transformer
 from keras_transformer.presets import find_preset
-from keras_transformer.text.lines import write_bytes
+from keras_transformer.text.lines import new_folder, write_bytes
 from keras_transformer.text.vocabulary import Vocabularies
 from keras_transformer.training.checkpoints import Checkpoints, named_variables
 
@@ -177,18 +176,11 @@ def average_run(run_dir: str | os.PathLike, to: str | os.PathLike, last: int | N
         )
     model, vocabularies = _averaged_model(run_dir, config, steps)
     state = {"averaged": steps, "identity": checkpoints.state(steps[-1]).get("identity", {})}
-    temporary = to.with_name(f".writing-{to.name}")
-    shutil.rmtree(temporary, ignore_errors=True)
-    try:
-        run_checkpoints(temporary, config).save(steps[-1], named_variables(model), state)
-        vocabularies.save(temporary / "vocab")
+    with new_folder(to) as folder:
+        run_checkpoints(folder, config).save(steps[-1], named_variables(model), state)
+        vocabularies.save(folder / "vocab")
         single = dataclasses.replace(config, training=config.training.replace(average_last=1))
-        write_json(temporary / "config.json", single.to_dict())
-        os.replace(temporary, to)
-    except OSError as error:
-        raise ValueError(f"{to} cannot be written: {error}.") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        write_json(folder / "config.json", single.to_dict())
     return steps
 
 

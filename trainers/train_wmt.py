@@ -105,7 +105,7 @@ def train(arguments: argparse.Namespace) -> int:
     name = os.path.basename(os.path.abspath(run_dir))
     export_to = arguments.export_to or os.path.join("saved_models", name)
     if arguments.dry_run:
-        job = Job(config, run_dir, None, arguments.strategy, lambda line: print(line))
+        job = Job(config, run_dir, None, arguments.strategy, print)
         print(json.dumps(job.dry_run(), indent=1))
         return 0
     try:

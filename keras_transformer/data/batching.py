@@ -7,6 +7,7 @@ and the epoch's number alone, so that training can go on at any batch, on any nu
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import numpy as np
 
@@ -124,7 +125,12 @@ class TokenBatches:
         """source, target_in and target_out of a batch; see `EncodedPairs.batch`."""
         return self.pairs.batch(indices, bucket.rows, bucket.source_length, bucket.target_length)
 
+    @functools.cached_property
+    def plan_shapes(self) -> list[Bucket]:
+        """The first epoch's batch shapes in order; every epoch has as many of each."""
+        return [bucket for bucket, _ in self.epoch(0)]
+
     def padding(self) -> float:
         """Share of the positions of an epoch that hold no token."""
-        positions = sum(bucket.positions for bucket, _ in self.epoch(0))
+        positions = sum(bucket.positions for bucket in self.plan_shapes)
         return 1.0 - (self.pairs.source_lengths.sum() + self.pairs.target_lengths.sum()) / positions

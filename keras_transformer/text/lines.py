@@ -10,6 +10,7 @@ import contextlib
 import gzip
 import os
 import pathlib
+import shutil
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -139,6 +140,30 @@ def write_bytes(path: str | os.PathLike, data: bytes) -> None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
         raise ValueError(f"{str(path)!r} cannot be written: {error.strerror}") from None
+
+
+@contextlib.contextmanager
+def new_folder(path: str | os.PathLike) -> Iterator[pathlib.Path]:
+    """A folder to fill under another name, which is moved to `path` when it is whole.
+
+    Raises:
+        ValueError: It cannot be written; nothing is left.
+
+    Example:
+        >>> with new_folder("runs/average") as folder:
+        ...     write_lines(folder / "a.txt", ["a line"])
+    """
+    path = pathlib.Path(path)
+    temporary = path.with_name(f".writing-{path.name}")
+    try:
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        yield temporary
+        os.replace(temporary, path)
+    except OSError as error:
+        raise ValueError(f"{path} cannot be written: {error}.") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _umask() -> int:

@@ -27,7 +27,6 @@ class FusedAdam(keras.optimizers.Adam):
         super().__init__(*args, **kwargs)
         if self.amsgrad:
             raise ValueError("FusedAdam knows no amsgrad. Received: amsgrad=True. Leave it out.")
-
         self.sums_gradients = True  # over the replicas of a strategy; False where they are already
 
     def _all_reduce_sum_gradients(self, grads_and_vars):
@@ -41,7 +40,7 @@ class FusedAdam(keras.optimizers.Adam):
         index = self._get_variable_index(variable)
         step = ops.cast(self.iterations + 1, "float32")
         variable, momentum, velocity = (
-            getattr(v, "value", v) if isinstance(v, keras.Variable) else v
+            v.value if isinstance(v, keras.Variable) else v
             for v in (variable, self._momentums[index], self._velocities[index])
         )
         dtype = variable.dtype

@@ -33,6 +33,18 @@ class StepResult(typing.NamedTuple):
     skipped: bool = False
 
 
+def device_rows(rows: int, length: int, replicas: int, device_tokens: int | None):
+    """How many of a batch's rows a device gets, and how many it takes at a time at most.
+
+    Args:
+        rows, length: Of the batch, padding included; the length of its longer side.
+        replicas: The devices.
+        device_tokens: See `TrainStep`.
+    """
+    rows = -(-rows // replicas)
+    return rows, max(1, rows if device_tokens is None else device_tokens // length)
+
+
 class TrainStep:
     """Updates a model from global batches.
 
@@ -104,20 +116,17 @@ class TrainStep:
             target_in: int32 `[rows, target_length]`, from the begin mark.
             target_out: int32 `[rows, target_length]`, to the end mark.
         """
-        passes = self._passes(source, target_out)
+        length = max(source.shape[1], target_out.shape[1])
+        rows, rows_at_a_time = device_rows(
+            len(source), length, self.strategy.num_replicas_in_sync, self.device_tokens
+        )
+        passes = max(1, -(-rows // rows_at_a_time))
         function = self._update_all if passes == 1 else self._update_in_passes
         return self._run(function, passes, source, target_in, target_out)
 
     def evaluate(self, source, target_in, target_out) -> StepResult:
         """The same numbers without dropout, changing nothing."""
         return self._run(self._measure_all, 1, source, target_in, target_out)
-
-    def _passes(self, source, target) -> int:
-        if self.device_tokens is None:
-            return 1
-        rows = -(-len(source) // self.strategy.num_replicas_in_sync)
-        rows_at_a_time = max(1, self.device_tokens // max(source.shape[1], target.shape[1]))
-        return -(-rows // rows_at_a_time)
 
     def _run(self, function, passes: int, *arrays) -> StepResult:
         tokens = np.float32(np.count_nonzero(arrays[-1] != PAD_ID))
@@ -135,7 +144,9 @@ class TrainStep:
             return StepResult(loss, nll, float(tokens))
         (norm,) = norm
         # With a factor of 1 there is nothing left to lower: then it is the training that diverged.
-        skipped = scale is not None and scale > 1 and math.isfinite(loss) > math.isfinite(norm)
+        skipped = (
+            scale is not None and scale > 1 and math.isfinite(loss) and not math.isfinite(norm)
+        )
         return StepResult(loss, nll, float(tokens), norm, skipped)
 
     def _distribute(self, parts):

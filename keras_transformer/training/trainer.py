@@ -193,10 +193,10 @@ class Trainer:
 
     def _finished(self) -> bool:
         limit = self.config.max_minutes
-        late = limit is not None and self.progress.seconds >= 60 * limit
-        return self.progress.step >= self.config.steps or (
-            limit is not None and self.workers.any(late)  # each has a clock of its own
-        )
+        if self.progress.step >= self.config.steps:
+            return True
+        # (Each process has a clock of its own.)
+        return limit is not None and self.workers.any(self.progress.seconds >= 60 * limit)
 
     def _update(self, bucket, indices) -> None:
         progress, start = self.progress, time.perf_counter()
