@@ -206,6 +206,7 @@ class TrainingConfig(_Config):
     adam_beta2: float = 0.98  # (5.3)
     adam_epsilon: float = 1e-9  # (5.3)
     clip_norm: float | None = None  # the gradient's norm at most; the paper has no limit
+    ema_decay: float | None = None  # of the weights' moving average, used in their place; or none
     label_smoothing: float = 0.1  # (5.4)
     checkpoint_steps: int = 1500  # updates between checkpoints
     keep_checkpoints: int = 20  # the newest ones kept; the best is kept besides
@@ -241,6 +242,11 @@ class TrainingConfig(_Config):
             self.device_tokens is None or self.device_tokens >= self.max_length,
             "device_tokens",
             f"at least max_length={self.max_length}, so that the longest sentence fits, or nothing",
+        )
+        self._require(
+            self.ema_decay is None or 0 < self.ema_decay < 1,
+            "ema_decay",
+            "above 0 and below 1, or nothing",
         )
         self._require(self.seed >= 0, "seed", "0 or more")
         self._require(

@@ -1,6 +1,5 @@
 """Shared fixtures: where the real corpora are, and a small trained world."""
 
-import json
 import os
 import pathlib
 import socket
@@ -11,6 +10,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import pytest
 import tensorflow as tf
+
+from keras_transformer.training.strategy import tf_config
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -43,20 +44,27 @@ def eagerly():
 
 @pytest.fixture
 def start_workers():
-    """Starts a process a command, TF_CONFIG in each making them one cluster; ends what is left."""
+    """Starts a process a command, all of them one cluster; ends what is left.
+
+    Each is told of it by TF_CONFIG, or with `flags` by its command line.
+    """
     processes = []
 
-    def start(*commands):
+    def start(*commands, flags=False):
         sockets = [socket.create_server(("127.0.0.1", 0)) for _ in commands]
         workers = [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
         for one in sockets:
             one.close()
         for index, command in enumerate(commands):
-            task = {"cluster": {"worker": workers}, "task": {"type": "worker", "index": index}}
+            environment = dict(os.environ)
+            if flags:
+                command = [*command, "--workers", ",".join(workers), "--worker-index", str(index)]
+            else:
+                environment["TF_CONFIG"] = tf_config(workers, index)
             processes.append(
                 subprocess.Popen(
                     command,
-                    env={**os.environ, "TF_CONFIG": json.dumps(task)},
+                    env=environment,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                     text=True,

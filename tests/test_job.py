@@ -234,6 +234,14 @@ def test_the_command_gives_n_lines_for_n_lines(run, tmp_path):
         (("--valid-source", "a", "--valid-target", "b"), "test text without training text"),
         (("--train-source", "only.en"), "train_source is given without train_target"),
         (("--strategy", "tpus"), "no strategy 'tpus'. There are: auto"),
+        (("--workers", "a:1,b:2"), "--workers and --worker-index go together"),
+        (("--workers", "a:1,b:2", "--worker-index", "2"), "index should be from 0 to 1"),
+        (("--workers", "a:1,a:1", "--worker-index", "0"), "should be distinct HOST:PORT"),
+        (("--workers", "a,b", "--worker-index", "0"), "should be distinct HOST:PORT"),
+        (
+            ("--workers", "a:1", "--worker-index", "0", "--strategy", "single"),
+            "--workers goes with --strategy multiworker",
+        ),
         (("--run-dir", "/proc/nowhere"), "/proc/nowhere cannot be written"),
     ],
 )

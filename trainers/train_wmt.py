@@ -27,7 +27,7 @@ from keras_transformer.console import TrainingBar, run_command  # noqa: E402
 from keras_transformer.job import Job  # noqa: E402
 from keras_transformer.run_directory import RunConfig, write_json  # noqa: E402
 from keras_transformer.training.memory import keep_freed_memory  # noqa: E402
-from keras_transformer.training.strategy import STRATEGIES  # noqa: E402
+from keras_transformer.training.strategy import STRATEGIES, tf_config  # noqa: E402
 from keras_transformer.training.trainer import Interrupted  # noqa: E402
 
 DATA_FLAGS = {
@@ -60,6 +60,10 @@ def main(argv: list[str] | None = None) -> int:
         "--export-to", help="export below this folder (default: saved_models/NAME OF THE RUN)"
     )
     parser.add_argument("--strategy", default="auto", help=", ".join(STRATEGIES))
+    parser.add_argument(
+        "--workers", metavar="HOST:PORT,...", help="the processes that train together"
+    )
+    parser.add_argument("--worker-index", type=int, help="which of them this one is, from 0")
     parser.add_argument(
         "--set",
         action="append",
@@ -98,6 +102,15 @@ def train(arguments: argparse.Namespace) -> int:
         config = RunConfig.load(arguments.config).replace(data, settings)
     else:
         config = RunConfig.from_preset(preset, data, settings)
+    if (arguments.workers is None) != (arguments.worker_index is None):
+        raise ValueError("--workers and --worker-index go together. Received only one of them.")
+    if arguments.workers is not None:
+        if arguments.strategy not in ("auto", "multiworker"):
+            raise ValueError(
+                "--workers goes with --strategy multiworker, the default where it is given. "
+                f"Received: --strategy {arguments.strategy}."
+            )
+        os.environ["TF_CONFIG"] = tf_config(arguments.workers.split(","), arguments.worker_index)
     if arguments.dump_config is not None:
         write_json(arguments.dump_config, config.to_dict())
         return 0

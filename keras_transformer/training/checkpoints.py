@@ -6,6 +6,7 @@ checksums) and `state.json`. It is written under another name and renamed when w
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -42,6 +43,33 @@ def named_variables(model, optimizer=None) -> dict[str, tf.Variable]:
             for path, variable in zip(paths, optimizer.variables, strict=True)
         }
     return named
+
+
+def _average_of(name: str) -> str:
+    """The name of a weight's moving average, which a Keras optimizer with `use_ema` keeps."""
+    return f"optimizer/{name.removeprefix('model/').replace('/', '_')}_average"
+
+
+@contextlib.contextmanager
+def moving_averages(variables: dict[str, tf.Variable]):
+    """While it is entered the weights hold their moving averages, where the optimiser keeps any.
+
+    Args:
+        variables: All of them, by name.
+
+    Example:
+        >>> with moving_averages(named_variables(model, optimizer)):
+        ...     model([source, target])
+    """
+    averages = {name: _average_of(name) for name in variables if name.startswith("model/")}
+    before = {n: variables[n].numpy() for n, average in averages.items() if average in variables}
+    for name in before:
+        variables[name].assign(variables[averages[name]].numpy())
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            variables[name].assign(value)
 
 
 class Checkpoints:
@@ -189,6 +217,8 @@ class Checkpoints:
     def average(self, steps: list[int], variables: dict[str, tf.Variable]) -> None:
         """Sets variables to their mean over several checkpoints.
 
+        Where these hold moving averages of the weights, to the mean of those.
+
         Args:
             steps: Which checkpoints.
             variables: The weights, by name (`named_variables(model)`); others stay as they are.
@@ -196,12 +226,13 @@ class Checkpoints:
         weights = {name: v for name, v in variables.items() if name.startswith("model/")}
         means = {name: np.zeros(v.shape, np.float64) for name, v in weights.items()}
         for step in steps:
-            for name, value in self._read(step, weights).items():
+            for name, value in self._read(step, weights, averages=True).items():
                 means[name] += value.astype(np.float64) / len(steps)
         for name, variable in weights.items():
             variable.assign(means[name].astype(variable.dtype.as_numpy_dtype))
 
-    def _read(self, step: int, variables) -> dict[str, np.ndarray]:
+    def _read(self, step: int, variables, averages=False) -> dict[str, np.ndarray]:
+        """Values by name; with `averages` a weight's moving average for it, where there is one."""
         path = self.path(step)
         try:
             reader = tf.train.load_checkpoint(str(path / _PREFIX))
@@ -213,7 +244,11 @@ class Checkpoints:
                         f"{tuple(variable.shape)}. Received: {shapes.get(name, 'no such variable')}"
                         ". Train with the configuration that wrote it, or into another folder."
                     )
-            return {name: reader.get_tensor(name) for name in variables}
+            stored = {name: _average_of(name) if averages else name for name in variables}
+            return {
+                name: reader.get_tensor(other if other in shapes else name)
+                for name, other in stored.items()
+            }
         except (tf.errors.OpError, RuntimeError, IndexError) as error:
             raise _DamagedError(str(error).splitlines()[0]) from error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 
 import tensorflow as tf
 
@@ -40,6 +41,34 @@ def make_strategy(name: str = "auto") -> tf.distribute.Strategy:
         return tf.distribute.get_strategy()
     devices = gpus or tf.config.list_logical_devices("CPU")
     return tf.distribute.MirroredStrategy([device.name for device in devices])
+
+
+def tf_config(workers: list[str], index: int) -> str:
+    """The environment variable TF_CONFIG of one of several processes that train together.
+
+    Args:
+        workers: Each one's host:port, in the same order for all.
+        index: This one's place in it, from 0.
+
+    Raises:
+        ValueError: An address is unfit or there twice, or the index is none of theirs.
+
+    Example:
+        >>> os.environ["TF_CONFIG"] = tf_config(["host1:9999", "host2:9999"], 0)
+    """
+    fit = all(re.fullmatch(r"[^\s:/]+:\d{1,5}", worker) for worker in workers)
+    if not fit or len(set(workers)) < len(workers):
+        raise ValueError(
+            "The workers should be distinct HOST:PORT, with commas between, as in "
+            f"host1:9999,host2:9999. Received: {','.join(workers)!r}."
+        )
+    if not 0 <= index < len(workers):
+        raise ValueError(
+            f"The worker's index should be from 0 to {len(workers) - 1}, its place among "
+            f"{','.join(workers)}. Received: {index}."
+        )
+    task = {"type": "worker", "index": index}
+    return json.dumps({"cluster": {"worker": workers}, "task": task})
 
 
 def _multiworker() -> tf.distribute.Strategy:

@@ -18,7 +18,11 @@ import tensorflow as tf
 
 from keras_transformer.config import TrainingConfig
 from keras_transformer.data.batching import Bucket, TokenBatches
-from keras_transformer.training.checkpoints import Checkpoints, named_variables
+from keras_transformer.training.checkpoints import (
+    Checkpoints,
+    moving_averages,
+    named_variables,
+)
 from keras_transformer.training.figures import Figures
 from keras_transformer.training.optimizer import paper_optimizer
 from keras_transformer.training.step import TrainStep
@@ -104,6 +108,7 @@ class Trainer:
                 beta_1=config.adam_beta1,
                 beta_2=config.adam_beta2,
                 epsilon=config.adam_epsilon,
+                **({"use_ema": True, "ema_momentum": config.ema_decay} if config.ema_decay else {}),
             )
         self.step = TrainStep(
             self.model,
@@ -237,7 +242,8 @@ class Trainer:
         if self.evaluate is None or self.progress.evaluated == self.progress.step:
             return
         self.progress.evaluated = self.progress.step
-        figures = self.evaluate(self)
+        with moving_averages(self.variables):
+            figures = self.evaluate(self)
         self.record({f"valid_{name}": value for name, value in figures.items()})
         # In this order, so that whenever it is stopped the mark is on a checkpoint that is there.
         self.save()

@@ -14,6 +14,7 @@ from keras_transformer.data.corpus import read_parallel_files
 from keras_transformer.data.encoding import encode_pairs
 from keras_transformer.model import build_transformer
 from keras_transformer.text.vocabulary import Vocabularies
+from keras_transformer.training.checkpoints import moving_averages, named_variables
 from keras_transformer.training.loss import SmoothedCrossEntropy
 from keras_transformer.training.optimizer import FusedAdam, paper_optimizer
 from keras_transformer.training.step import TrainStep
@@ -38,7 +39,8 @@ def measure(folder: pathlib.Path, name: str, strategy=None, device_tokens=None):
     batches = [[arrays[f"{kind}{i}"] for kind in "sio"] for i in range(UPDATES)]
     with strategy.scope():
         model = build_transformer(CONFIG)
-        keep, adam = Keep(1.0), paper_optimizer(32, warmup_steps=10)
+        keep = Keep(1.0)
+        adam = paper_optimizer(32, warmup_steps=10, use_ema=True, ema_momentum=0.75)
     gradients = TrainStep(model, keep, 0.1, strategy, device_tokens=device_tokens)
     training = TrainStep(model, adam, 0.1, strategy, device_tokens=device_tokens)
     results = {}
@@ -57,11 +59,16 @@ def measure(folder: pathlib.Path, name: str, strategy=None, device_tokens=None):
         for weight in model.trainable_variables:
             results[f"gradient{i}/{weight.path}"] = weight.numpy()
     set_weights(99)
+    variables, table, average = named_variables(model, adam), "model/embedding/table", None
     for i, batch in enumerate(batches):
         result = training(*batch)
+        weight = variables[table].numpy()
+        average = weight if average is None else 0.75 * average + 0.25 * weight
         results[f"loss{i}"] = result.loss / result.tokens
         valid = training.evaluate(*batches[0])
         results[f"valid{i}"] = valid.loss / valid.tokens
+    with moving_averages(variables):
+        np.testing.assert_allclose(variables[table].numpy(), average, rtol=1e-5, atol=1e-7)
     set_weights(99)
     if not isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):  # Keras's fit cannot
         for i, loss in enumerate(fit(model, strategy, batches[:FITTED])):

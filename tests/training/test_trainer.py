@@ -19,6 +19,7 @@ from keras_transformer.data.encoding import encode_pairs
 from keras_transformer.decoding.translator import Translator
 from keras_transformer.model import build_transformer
 from keras_transformer.text.vocabulary import Vocabularies
+from keras_transformer.training.checkpoints import named_variables
 from keras_transformer.training.strategy import make_strategy
 from keras_transformer.training.trainer import Interrupted, Trainer
 
@@ -232,6 +233,36 @@ def test_evaluations_mark_the_best_checkpoint(tmp_path, text, vocabularies, eage
     assert trainer.checkpoints.best() == 4
     assert trainer.checkpoints.steps() == [2, 4, 6]
     assert (tmp_path / "metrics.jsonl").read_text().count("valid_bleu") == 3
+
+
+def test_moving_averages_are_evaluated_saved_and_averaged_in_the_weights_place(
+    tmp_path, text, vocabularies, eagerly
+):
+    training = dataclasses.replace(TRAINING, steps=4, ema_decay=0.75, checkpoint_steps=2)
+    weights, evaluated = [], []
+
+    def table(trainer):
+        return trainer.variables["model/embedding/table"].numpy()
+
+    def evaluate(trainer):
+        evaluated.append(table(trainer))
+        return {}
+
+    trainer = make_trainer(tmp_path, text, vocabularies, training=training, evaluate=evaluate)
+    trainer.on_step = lambda progress, loss, perplexity: weights.append(table(trainer))
+    trainer.train()
+    averages = [weights[0]]
+    for weight in weights[1:]:
+        averages.append(0.75 * averages[-1] + 0.25 * weight)
+    np.testing.assert_allclose(evaluated[-1], averages[-1], atol=1e-6)
+    np.testing.assert_array_equal(table(trainer), weights[-1])  # training goes on from these
+    fresh = build_transformer(MODEL)
+    trainer.checkpoints.average([2, 4], named_variables(fresh))
+    expected = (averages[1] + averages[3]) / 2
+    np.testing.assert_allclose(named_variables(fresh)["model/embedding/table"], expected, atol=1e-6)
+    again = make_trainer(tmp_path, text, vocabularies, training=training)
+    assert again.resume()
+    assert_same(snapshot(again), snapshot(trainer))
 
 
 _KILLED = """

@@ -74,7 +74,7 @@ def test_what_the_chief_has_reaches_the_other_bit_for_bit(tmp_path, start_worker
 
 @pytest.mark.slow
 def test_two_processes_train_the_demo_stop_and_go_on_and_the_first_writes(tmp_path, start_workers):
-    command = [sys.executable, str(ROOT / "trainers" / "train_wmt.py"), "--strategy", "multiworker"]
+    command = [sys.executable, str(ROOT / "trainers" / "train_wmt.py")]
     settings = ["model.num_layers=1", "model.d_model=32", "model.d_ff=64", "model.num_heads=2"]
     settings += ["training.evaluate_steps=3", "training.evaluate_sentences=5"]
     settings += ["training.checkpoint_steps=2", "training.batch_tokens=512"]
@@ -85,7 +85,7 @@ def test_two_processes_train_the_demo_stop_and_go_on_and_the_first_writes(tmp_pa
             + ["--run-dir", str(tmp_path / folder), "--export-to", str(tmp_path / f"{folder}-out")]
             for folder in ("first", "second")
         ]
-        processes = start_workers(*commands)[-2:]
+        processes = start_workers(*commands, flags=steps == 7)[-2:]
         outputs = [process.communicate(timeout=400) for process in processes]
         for process, (_, error) in zip(processes, outputs, strict=True):
             assert process.returncode == 0, error[-3000:]
