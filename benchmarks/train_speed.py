@@ -48,11 +48,17 @@ def main() -> None:
     own = [sys.executable, __file__, arguments.shape, "--norm", arguments.norm]
     own += ["--updates", str(arguments.updates)]
     own += ["--jit-compile"] if arguments.jit_compile else []
+    in_turn(own, shlex.split(arguments.peer), arguments.rounds, "tgt_tok_s")
+
+
+def in_turn(own: list[str], peer: list[str], rounds: int, figure: str) -> None:
+    """Runs two benches by turns and prints what they print, and the ratio of their figures."""
     speeds = {"ours": [], "peer": []}
-    for _ in range(arguments.rounds):
-        for name, command in (("ours", own), ("peer", shlex.split(arguments.peer))):
-            speeds[name].append(result_of(command)["tgt_tok_s"])
-            print(f"{name}: {speeds[name][-1]:,.0f} target tokens a second", flush=True)
+    for _ in range(rounds):
+        for name, command in (("ours", own), ("peer", peer)):
+            result = result_of(command)
+            speeds[name].append(result[figure])
+            print(f"{name}: {json.dumps(result)}", flush=True)
     ratio = statistics.median(speeds["ours"]) / statistics.median(speeds["peer"])
     print(f"ours / peer: {ratio:.2f}")
 

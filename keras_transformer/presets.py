@@ -69,7 +69,7 @@ PRESETS = {
         "Ours, for 40 minutes of training on Multi30k on two CPU cores: tiny, with small batches "
         "and a short warm-up, since in that time the number of updates counts for more than their "
         "size, a cooldown at the end, and the length penalty's alpha that was best on val.",
-        _TINY.replace(vocab_size=6000),
+        _TINY.replace(vocab_size=6000, dropout=0.2),
         TrainingConfig(
             steps=5000,
             batch_tokens=2048,

@@ -100,6 +100,12 @@ class TrainStep:
             for function, axes in ((self._update, 2), (self._update, 3), (self._measure, 2))
         )
 
+    @property
+    def traces(self) -> int:
+        """How often an update was traced: once, or under several devices once a batch shape."""
+        functions = (self._update_all, self._update_in_passes)
+        return sum(function.experimental_get_tracing_count() for function in functions)
+
     def _compiled(self, function, axes: int):
         """A graph of a function of a batch's three arrays and their number of tokens."""
         if self.strategy.num_replicas_in_sync > 1:  # its values have no signature

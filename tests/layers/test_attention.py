@@ -68,13 +68,19 @@ def test_a_mask_of_any_broadcastable_shape_selects_the_keys(shape):
     assert not weights.numpy()[hidden].any()
 
 
-def test_multi_head_attention_is_its_heads_side_by_side():
-    layer = MultiHeadAttention(num_heads=2, d_k=3, d_v=5)
-    x, memory = random(2, 4, 8), random(2, 6, 8, seed=1)
+@pytest.mark.parametrize(("d_k", "d_v"), [(3, 5), (4, 4)])
+@pytest.mark.parametrize("to_itself", [False, True])
+def test_multi_head_attention_is_its_heads_side_by_side(d_k, d_v, to_itself):
+    layer = MultiHeadAttention(num_heads=2, d_k=d_k, d_v=d_v)
+    x = random(2, 6, 8)
+    memory = x if to_itself else random(2, 5, 8, seed=1)
     layer.build(x.shape, memory.shape)
-    for mask in (random_mask(2, 2, 4, 6), random_mask(2, 1, 1, 6)):
+    length, tensor = memory.shape[1], tf.constant(x)
+    other = tensor if to_itself else tf.constant(memory)
+    attend = lambda mask: layer(tensor, other, mask)
+    for mask in (random_mask(2, 2, 6, length), random_mask(2, 1, 1, length)):
         expected = heads_by_slices(layer, x, memory, mask)
-        np.testing.assert_allclose(layer(x, memory, mask), expected, atol=1e-5)
+        np.testing.assert_allclose(attend(mask), expected, atol=1e-5)
 
 
 def test_attention_has_four_matrices_and_no_bias():
