@@ -11,6 +11,7 @@ import dataclasses
 import fcntl
 import os
 import pathlib
+import shutil
 import time
 from collections.abc import Callable
 
@@ -84,8 +85,7 @@ class Job:
         if not self.workers.is_chief:
             self._train(*self._prepare(texts, save=True), texts)
             return {}
-        self._make_folders()
-        with _locked(self.run_dir):
+        with self._folders(), _locked(self.run_dir):
             report = self._run(texts)
         report["total_minutes"] = (time.perf_counter() - start) / 60
         write_json(self.run_dir / "report.json", report)
@@ -182,17 +182,27 @@ class Job:
                 "those."
             )
 
-    def _make_folders(self) -> None:
+    @contextlib.contextmanager
+    def _folders(self):
+        """Makes the folders; where what is given turns out unfit, it leaves no empty ones."""
+        made = []
         for folder in filter(None, (self.run_dir, self.export_to)):
+            made += [path for path in (folder, *folder.parents) if not path.exists()]
             try:
                 folder.mkdir(parents=True, exist_ok=True)
                 probe = folder / ".probe"
                 probe.write_text("")
                 probe.unlink()
             except OSError as error:
+                _remove_empty(made)
                 raise ValueError(
                     f"{folder} cannot be written to ({error.strerror}). Give another folder."
                 ) from error
+        try:
+            yield
+        except ValueError:
+            _remove_empty(made)
+            raise
 
     def _vocabularies(self, train: ParallelText) -> Vocabularies:
         folder = self.run_dir / "vocab"
@@ -314,6 +324,13 @@ class Job:
                 ][:_SAMPLES],
             }
         return report
+
+
+def _remove_empty(folders: list[pathlib.Path]) -> None:
+    """Removes those folders that hold nothing, or only the lock."""
+    for folder in folders:
+        if folder.is_dir() and all(path.name == ".lock" for path in folder.iterdir()):
+            shutil.rmtree(folder)
 
 
 @contextlib.contextmanager

@@ -18,6 +18,15 @@ from keras_transformer.text.lines import new_folder, write_bytes
 from keras_transformer.text.vocabulary import Vocabularies
 from keras_transformer.training.checkpoints import Checkpoints, named_variables
 
+_UNREADABLE = (
+    OSError,
+    UnicodeDecodeError,
+    json.JSONDecodeError,
+    RecursionError,  # brackets nested too deep
+    KeyError,
+    TypeError,
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class RunConfig:
@@ -60,7 +69,7 @@ class RunConfig:
                 DecodingConfig.from_dict(parts["decoding"]),
                 DataConfig.from_dict(parts["data"]),
             )
-        except (OSError, UnicodeDecodeError, json.JSONDecodeError, KeyError, TypeError) as error:
+        except _UNREADABLE as error:
             raise ValueError(
                 f"{path} is not a run's folder: {file} cannot be read ({error!r}). Expected what "
                 "trainers/train_wmt.py writes to --run-dir, or with --dump-config."
@@ -90,7 +99,7 @@ class RunConfig:
                 )
             try:
                 changes[part][field] = json.loads(value)
-            except json.JSONDecodeError:
+            except (ValueError, RecursionError):
                 changes[part][field] = value
         return RunConfig(**{part: getattr(self, part).replace(**changes[part]) for part in parts})
 

@@ -71,6 +71,7 @@ def test_a_wrong_type_is_an_error_that_names_field_type_and_value(way, cls, name
         (TransformerConfig, "attention_dropout", -0.1, "from 0 to below 1"),
         (TransformerConfig, "relu_dropout", float("nan"), "a finite number"),
         (TransformerConfig, "layer_norm_epsilon", 0.0, "above 0"),
+        (TrainingConfig, "ema_decay", 1.0, "above 0 and below 1"),
         (TransformerConfig, "norm", "Pre", "'post' or 'pre'"),
         (TransformerConfig, "tie_embeddings", "source", "'all', 'target' or 'none'"),
         (TransformerConfig, "positions", "sine", "'interleaved', 'concatenated' or 'learned'"),

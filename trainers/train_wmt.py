@@ -102,6 +102,9 @@ def train(arguments: argparse.Namespace) -> int:
         config = RunConfig.load(arguments.config).replace(data, settings)
     else:
         config = RunConfig.from_preset(preset, data, settings)
+    for flag, value in {"--run-dir": arguments.run_dir, "--export-to": arguments.export_to}.items():
+        if value == "":
+            raise ValueError(f"{flag} should name a folder. Received an empty name. Leave it out.")
     if (arguments.workers is None) != (arguments.worker_index is None):
         raise ValueError("--workers and --worker-index go together. Received only one of them.")
     if arguments.workers is not None:

@@ -98,7 +98,8 @@ class TokenBatches:
             # Never shorter than the bucket before, whose left-over pairs move here.
             source_length = max(source_length, int(pairs.source_lengths[indices].max()))
             target_length = max(target_length, int(pairs.target_lengths[indices].max()))
-            self.buckets.append(Bucket(batch_tokens // boundary, source_length, target_length))
+            rows = min(batch_tokens // boundary, len(pairs))
+            self.buckets.append(Bucket(rows, source_length, target_length))
 
     def epoch(self, epoch: int) -> list[tuple[Bucket, np.ndarray]]:
         """The batches of an epoch in their order, each a bucket and the indices of its pairs.

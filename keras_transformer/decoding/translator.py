@@ -40,7 +40,11 @@ class TranslationGraph(tf.Module):
         self._untracked = lambda: (model, IncrementalDecoder(model))
 
     def source_ids(self, source) -> tf.Tensor:
-        """int32 `[batch, length]` ids of string `[batch]`, with end marks, cut to the limit."""
+        """int32 `[batch, length]` ids of string `[batch]`, with end marks, cut to the limit.
+
+        Blanks alone are nothing to translate, and count as an empty line.
+        """
+        source = tf.where(tf.strings.regex_full_match(source, r"[\s\p{Z}]*"), "", source)
         ids = self.source_tokenizer.tokenize(source)[:, : self.config.max_source_length - 1]
         return _with_end(ids).to_tensor()
 
@@ -131,7 +135,7 @@ class Translator:
         alpha: float | None = None,
         n_best: int = 1,
     ) -> list[str] | list[list[str]]:
-        """The translations of `lines`, in their order; an empty line gives an empty line.
+        """The translations of `lines`, in their order; an empty or blank line gives an empty one.
 
         Args:
             lines: Sentences, without line ends.

@@ -59,6 +59,12 @@ def test_every_pair_comes_once_an_epoch_and_fits_its_batch(pairs):
         assert sum(len(indices) < bucket.rows for bucket, indices in plan) <= 1
 
 
+def test_a_budget_beyond_the_corpus_pads_no_rows(pairs):
+    batches = TokenBatches(pairs, batch_tokens=10**6, num_buckets=5, seed=1)
+    ((bucket, indices),) = batches.epoch(0)
+    assert bucket.rows == len(indices) == 1000
+
+
 def test_the_order_depends_on_seed_and_epoch_alone(pairs):
     def order(seed, epoch):
         plan = TokenBatches(pairs, 200, 5, seed).epoch(epoch)

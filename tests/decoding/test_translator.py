@@ -80,6 +80,14 @@ def test_n_best_gives_lists_best_first_and_a_calls_options_replace_the_configure
     assert scores[0] == scores[1] and scores[2] != scores[0] and scores[3] != scores[0]
 
 
+def test_blanks_alone_are_an_empty_line(make_model):
+    vocabularies = Vocabularies.learn(LINES, LINES, "bpe", vocab_size=290)
+    model = make_model(vocab_size=vocabularies.source.vocab_size)
+    graph = TranslationGraph(model, vocabularies, CONFIG)
+    ids = graph.source_ids(tf.constant(["", "   ", "\u3000\t\u00a0\u2028", " a"])).numpy()
+    assert ids[:3, 0].tolist() == [3, 3, 3] and not ids[:3, 1:].any() and ids[3, 0] != 3
+
+
 def test_a_long_line_is_cut_and_not_refused(translator):
     words = LINES[3].split() * 30
     assert translator([" ".join(words)]) == translator([" ".join(words[:40])])
