@@ -84,6 +84,10 @@ def _translator(arguments):
         raise ValueError(
             f"--checkpoint chooses among those of a run directory, and {path} is not one."
         )
+    if not path.exists():
+        raise ValueError(
+            f"There is no {path}. Give an export, such as saved_models/demo/1, or a run's folder."
+        )
     return load(path)
 
 

@@ -274,7 +274,12 @@ class Job:
             batch_flops=lambda bucket: batch_flops(config.model, bucket),
         )
         if trainer.resume():
-            self.say(f"Going on from update {trainer.progress.step} in {self.run_dir}.")
+            done = trainer.progress.step
+            self.say(
+                f"Going on from update {done} in {self.run_dir}."
+                if done < config.training.steps
+                else f"{self.run_dir} was trained for all {done} updates already; exporting it."
+            )
             if self.workers.is_chief:
                 self._say_what_changed(config)
         # Only now: what does not fit the checkpoints must not replace what they were made with.
@@ -308,6 +313,7 @@ class Job:
         else:
             translator = Translator.from_model(model, vocabularies, decoding)
         if test is not None:
+            self.say(f"Translating the {len(test)} sentences of {test.name} ...")
             start = time.perf_counter()
             translations = translator(test.source)
             bleu = corpus_bleu(translations, test.target)

@@ -306,6 +306,7 @@ def test_translating_mistakes_are_one_sentence_too(run, tmp_path, capsys):
     export, path = run[1]["export"], tmp_path / "in.txt"
     for arguments, text, message in (
         (("--model", tmp_path), b"", "is not a SavedModel"),
+        (("--model", tmp_path / "nope"), b"", "Give an export, such as saved_models/demo/1, or a"),
         (("--model", export, "--beam-size", "7"), b"a\n", "beam_size=2, alpha=0.6, fixed"),
         (("--model", export, "--n-best", "9"), b"a\n", "at most beam_size=2"),
         (("--model", export), b"caf\xe9\n", "not UTF-8: line 1"),

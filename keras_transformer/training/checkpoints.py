@@ -98,9 +98,9 @@ class Checkpoints:
         return sorted(int(match[1]) for match in matches if match)
 
     def last(self, count: int) -> list[int]:
-        """The steps of the newest regular checkpoints, oldest first; of any, if none is regular."""
+        """The steps of the very newest checkpoint and the regular ones before it, oldest first."""
         steps = self.steps()
-        return ([step for step in steps if step % self.every == 0] or steps)[-count:]
+        return [step for step in steps if step % self.every == 0 or step == steps[-1]][-count:]
 
     def path(self, step: int) -> pathlib.Path:
         return self.folder / f"step-{step:08d}"
@@ -254,7 +254,8 @@ class Checkpoints:
 
     def _prune(self) -> None:
         steps = self.steps()
-        kept = {*self.last(self.keep), steps[-1], self.best()}
+        regular = [step for step in steps if step % self.every == 0]
+        kept = {*regular[-self.keep :], steps[-1], self.best()}
         for step in set(steps) - kept:
             shutil.rmtree(self.path(step))
         for path in self.folder.glob(".writing-*"):

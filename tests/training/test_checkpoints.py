@@ -65,14 +65,14 @@ def test_the_newest_and_the_best_are_kept(tmp_path, variables):
     assert checkpoints.best() == 2
 
 
-def test_irregular_ones_are_kept_while_newest_and_never_averaged_beside_regular_ones(
-    tmp_path, variables
-):
+def test_an_irregular_one_is_kept_and_averaged_while_it_is_the_newest(tmp_path, variables):
     checkpoints = Checkpoints(tmp_path, keep=2, every=10)
     for step in (10, 13, 20, 30, 34):
         checkpoints.save(step, variables, {})
     assert checkpoints.steps() == [20, 30, 34]
-    assert checkpoints.last(5) == [20, 30] and checkpoints.last(1) == [30]
+    assert checkpoints.last(5) == [20, 30, 34] and checkpoints.last(1) == [34]
+    checkpoints.save(40, variables, {})
+    assert checkpoints.steps() == checkpoints.last(5) == [30, 40]
 
 
 def test_saving_the_same_step_again_only_renews_the_state(tmp_path, variables):
