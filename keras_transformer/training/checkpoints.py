@@ -100,7 +100,11 @@ class Checkpoints:
     def last(self, count: int) -> list[int]:
         """The steps of the very newest checkpoint and the regular ones before it, oldest first."""
         steps = self.steps()
-        return [step for step in steps if step % self.every == 0 or step == steps[-1]][-count:]
+        return sorted({*self._regular(steps), *steps[-1:]})[-count:]
+
+    def _regular(self, steps: list[int]) -> list[int]:
+        """The regular ones of these; all, if none is."""
+        return [step for step in steps if step % self.every == 0] or steps
 
     def path(self, step: int) -> pathlib.Path:
         return self.folder / f"step-{step:08d}"
@@ -254,8 +258,7 @@ class Checkpoints:
 
     def _prune(self) -> None:
         steps = self.steps()
-        regular = [step for step in steps if step % self.every == 0]
-        kept = {*regular[-self.keep :], steps[-1], self.best()}
+        kept = {*self._regular(steps)[-self.keep :], steps[-1], self.best()}
         for step in set(steps) - kept:
             shutil.rmtree(self.path(step))
         for path in self.folder.glob(".writing-*"):
