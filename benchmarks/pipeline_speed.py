@@ -43,16 +43,10 @@ def main() -> None:
     parser.add_argument("--pieces-to", help="write pieces and vocabulary as text there, for a peer")
     parser.add_argument("--peer", help="the command of another system's bench; gets updates, batch")
     arguments = parser.parse_args()
-    if arguments.peer is None:
+    if not arguments.peer:
         print("RESULT " + json.dumps(measure(arguments)))
         return
-    argv = iter(sys.argv[1:])
-    own = [sys.executable, __file__]
-    for argument in argv:
-        if argument in ("--peer", "--rounds", "--pieces-to"):
-            next(argv)
-        else:
-            own.append(argument)
+    own = [sys.executable, *sys.argv, "--peer", ""]  # the last one counts: ours alone
     if arguments.pieces_to is not None:
         write_pieces(arguments)
     peer = [*shlex.split(arguments.peer), str(arguments.updates), str(arguments.batch_tokens)]
@@ -60,17 +54,17 @@ def main() -> None:
 
 
 def prepare(arguments):
-    """The text, its vocabulary and its ids."""
+    """The vocabulary of the text, and its ids."""
     import keras_transformer as kt
 
     text = kt.read_parallel_files(arguments.source, arguments.target)
     vocabularies = kt.Vocabularies.learn(text.source, text.target, vocab_size=arguments.vocab_size)
-    return text, vocabularies, kt.encode_pairs(text, vocabularies, arguments.max_length)
+    return vocabularies, kt.encode_pairs(text, vocabularies, arguments.max_length)
 
 
 def write_pieces(arguments) -> None:
     """Each sentence's ids as words, and a vocabulary of such words, a peer's files."""
-    _, _, pairs = prepare(arguments)
+    _, pairs = prepare(arguments)
     folder = pathlib.Path(arguments.pieces_to)
     folder.mkdir(parents=True, exist_ok=True)
     for name, side in (("source", pairs.source), ("target", pairs.target)):
@@ -91,7 +85,7 @@ def measure(arguments) -> dict:
 
     keep_freed_memory()
     start = time.perf_counter()
-    _, vocabularies, pairs = prepare(arguments)
+    vocabularies, pairs = prepare(arguments)
     batches = kt.TokenBatches(pairs, arguments.batch_tokens, arguments.num_buckets, seed=1)
     prepared = time.perf_counter() - start
     config = kt.TransformerConfig.preset(
@@ -104,7 +98,7 @@ def measure(arguments) -> dict:
     plan = batches.epoch(0) + batches.epoch(1)
     if arguments.jit_compile:  # each shape once, so that none is compiled while it is timed
         for bucket in batches.buckets:
-            step(*batches.arrays(bucket, pairs_of_none()))
+            step(*batches.arrays(bucket, []))
     waiting = tokens = 0.0
     for number, (bucket, indices) in enumerate(plan[: 2 * arguments.updates]):
         if number == arguments.updates:
@@ -127,13 +121,6 @@ def measure(arguments) -> dict:
         "prepare_s": round(prepared, 1),
         "peak_gib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
     }
-
-
-def pairs_of_none():
-    """Indices of no pair: a batch of padding."""
-    import numpy as np
-
-    return np.zeros(0, np.int64)
 
 
 if __name__ == "__main__":

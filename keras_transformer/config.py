@@ -17,7 +17,6 @@ import keras
 PAD_ID, UNK_ID, BEGIN_ID, END_ID = 0, 1, 2, 3
 
 # In Python's typing, X | None reaches us as one of these two origins.
-_LARGEST = 10**300  # ints beyond would overflow a float
 _UNIONS = (typing.Union, types.UnionType)
 
 
@@ -86,7 +85,10 @@ def _fit(cls, name: str, hint, value):
     """`value` as the type of the field, where nothing is lost (1 -> 1.0), or a ValueError."""
     kinds = typing.get_args(hint) if typing.get_origin(hint) in _UNIONS else (hint,)
     if float in kinds and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value) if abs(value) < _LARGEST else math.inf
+        try:
+            value = float(value)
+        except OverflowError:
+            value = math.inf
     if isinstance(value, float) and not math.isfinite(value):
         raise ValueError(
             f"{cls.__name__}.{name} should be a finite number. Received: {name}={value!r}."
