@@ -15,6 +15,7 @@ from keras_transformer.data.corpus import ParallelText, read_parallel_files, rea
 from keras_transformer.data.demo import make_demo_corpus
 from keras_transformer.data.encoding import encode_pairs
 from keras_transformer.data.tfds import load_tfds
+from keras_transformer.decoding.scoring import AttentionWeights, attention_weights, score_pairs
 from keras_transformer.decoding.translator import Translation, Translator
 from keras_transformer.evaluation.bleu import corpus_bleu
 from keras_transformer.export import export_saved_model, load
@@ -31,6 +32,7 @@ from keras_transformer.training.schedule import TransformerSchedule
 __version__ = "0.1.0"
 
 __all__ = [
+    "AttentionWeights",
     "DataConfig",
     "DecodingConfig",
     "FusedAdam",
@@ -48,6 +50,7 @@ __all__ = [
     "Translator",
     "Vocabularies",
     "__version__",
+    "attention_weights",
     "build_transformer",
     "corpus_bleu",
     "encode_pairs",
@@ -61,4 +64,5 @@ __all__ = [
     "paper_optimizer",
     "read_parallel_files",
     "read_tsv",
+    "score_pairs",
 ]

@@ -1,4 +1,4 @@
-"""`keras-transformer`: translate, evaluate, export and average from the command line.
+"""`keras-transformer`: translate, score, evaluate, export, inspect, convert and average.
 
 A user's mistake ends with one sentence on stderr and exit status 2.
 """
@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import math
 import pathlib
 import sys
 
 from keras_transformer.console import run_command
+from keras_transformer.convert import to_ctranslate2
 from keras_transformer.data.corpus import read_parallel_files
 from keras_transformer.decoding.translator import Translator
 from keras_transformer.evaluation.bleu import TOKENIZERS, corpus_bleu
-from keras_transformer.export import export_saved_model, load, next_version
-from keras_transformer.run_directory import average_run, load_run
+from keras_transformer.export import describe, export_saved_model, load, next_version
+from keras_transformer.run_directory import average_run, load_run, load_runs, parse_value
+from keras_transformer.storage import STORAGES
 from keras_transformer.text.lines import iter_lines, write_lines
 
 _BLOCK = 2048  # lines read, sorted by length and translated at a time
@@ -32,11 +35,20 @@ def main(argv: list[str] | None = None) -> int:
     translate.add_argument("--input", default="/dev/stdin", help="a text file (default: stdin)")
     translate.add_argument("--output", help="the file to write (default: stdout)")
     translate.add_argument(
+        "--prefix", help="a text file: what each translation begins with, line by line"
+    )
+    translate.add_argument(
         "--n-best",
         type=int,
         help="so many translations a line, as: line's number, tab, score, tab, translation",
     )
     translate.set_defaults(run=_translate)
+
+    score = commands.add_parser("score", help="log probability of given translations, a line each")
+    _add_model(score)
+    score.add_argument("--source", required=True, help="text, a sentence a line")
+    score.add_argument("--target", required=True, help="its translation")
+    score.set_defaults(run=_score)
 
     evaluate = commands.add_parser("evaluate", help="translate a text and score it (sacreBLEU)")
     _add_model(evaluate)
@@ -48,12 +60,33 @@ def main(argv: list[str] | None = None) -> int:
     evaluate.set_defaults(run=_evaluate)
 
     export = commands.add_parser("export", help="write a SavedModel from a run directory")
-    export.add_argument("--run-dir", required=True, help="what trainers/train_wmt.py made")
+    export.add_argument(
+        "--run-dir", required=True, nargs="+", help="what trainers/train_wmt.py made; or several"
+    )
     export.add_argument("--to", required=True, help="folder of versions; the next is written")
-    export.add_argument("--checkpoint", default="average", help="average, best, last or a step")
-    export.add_argument("--beam-size", type=int, help="hypotheses kept a sentence")
-    export.add_argument("--alpha", type=float, help="exponent of the length penalty")
+    export.add_argument(
+        "--checkpoint",
+        default=["average"],
+        nargs="+",
+        help="average (the default), best, last or a step; or several for an ensemble",
+    )
+    export.add_argument(
+        "--weights", default="float32", choices=STORAGES, help="how the weights are stored"
+    )
+    _add_search(export)
     export.set_defaults(run=_export)
+
+    inspect = commands.add_parser("inspect", help="what an export holds: options and signatures")
+    inspect.add_argument("--model", required=True, help="an export, such as saved_models/demo/1")
+    inspect.set_defaults(run=_inspect)
+
+    convert = commands.add_parser("convert", help="write a model for another engine, CTranslate2")
+    convert.add_argument("--run-dir", required=True, help="what trainers/train_wmt.py made")
+    convert.add_argument("--checkpoint", default="average", help="average, best, last or a step")
+    convert.add_argument("--to", required=True, choices=["ctranslate2"], help="the engine")
+    convert.add_argument("--output", required=True, help="the new folder")
+    convert.add_argument("--quantization", help="int8, int8_float32, float16, ... (the engine's)")
+    convert.set_defaults(run=_convert)
 
     average = commands.add_parser("average", help="average a run's last checkpoints (section 6.1)")
     average.add_argument("--run-dir", required=True, help="what trainers/train_wmt.py made")
@@ -67,59 +100,108 @@ def main(argv: list[str] | None = None) -> int:
 
 def _add_model(parser) -> None:
     parser.add_argument(
-        "--model", required=True, help="an export (saved_models/demo/1) or a run directory"
+        "--model",
+        required=True,
+        nargs="+",
+        help="an export (saved_models/demo/1) or a run directory; several of these: an ensemble",
     )
     parser.add_argument(
-        "--checkpoint", help="of a run directory: average (the default), best, last or a step"
+        "--checkpoint",
+        nargs="+",
+        help="of a run: average (the default), best, last or a step; several: an ensemble",
     )
+    _add_search(parser)
+
+
+def _add_search(parser) -> None:
     parser.add_argument("--beam-size", type=int, help="hypotheses kept a sentence; 1 is greedy")
     parser.add_argument("--alpha", type=float, help="exponent of the length penalty")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="FIELD=VALUE",
+        help="any other setting of the search, such as temperature=0.8 or no_repeat_ngram=3",
+    )
+
+
+def _search_options(arguments) -> dict:
+    """The options given, by the names of `DecodingConfig`."""
+    given = {"beam_size": arguments.beam_size, "alpha": arguments.alpha}
+    options = {name: value for name, value in given.items() if value is not None}
+    for setting in arguments.set:
+        name, equals, value = setting.partition("=")
+        if not equals:
+            raise ValueError(f"--set should be FIELD=VALUE. Received: {setting!r}.")
+        options[name.removeprefix("decoding.")] = parse_value(value)
+    return options
 
 
 def _translator(arguments):
-    path = pathlib.Path(arguments.model)
-    if (path / "config.json").exists():
-        return Translator.from_run(path, arguments.checkpoint or "average")
+    paths = [pathlib.Path(path) for path in arguments.model]
+    if all((path / "config.json").exists() for path in paths):
+        return Translator.from_run(paths, _one_or_several(arguments.checkpoint or ["average"]))
     if arguments.checkpoint is not None:
         raise ValueError(
-            f"--checkpoint chooses among those of a run directory, and {path} is not one."
+            f"--checkpoint chooses among those of a run directory. Received: {paths[0]}."
         )
-    if not path.exists():
+    if len(paths) > 1:
         raise ValueError(
-            f"There is no {path}. Give an export, such as saved_models/demo/1, or a run's folder."
+            "An ensemble is made of run directories. Received: --model "
+            f"{' '.join(map(str, paths))}. Export one with keras-transformer export."
         )
-    return load(path)
+    if not paths[0].exists():
+        raise ValueError(
+            f"There is no {paths[0]}. Give an export, such as saved_models/demo/1, or a run's "
+            "folder."
+        )
+    return load(paths[0])
+
+
+def _one_or_several(checkpoints: list[str]):
+    return checkpoints[0] if len(checkpoints) == 1 else checkpoints
 
 
 def _translate(arguments) -> None:
-    translator = _translator(arguments)
+    translator, options = _translator(arguments), _search_options(arguments)
     n_best = 1 if arguments.n_best is None else arguments.n_best
     lines = iter_lines(arguments.input)
+    prefixes = iter_lines(arguments.prefix) if arguments.prefix else None
 
     def results():
         number = 0
         while block := list(itertools.islice(lines, _BLOCK)):
-            for found in translator.translations(
-                block, arguments.beam_size, arguments.alpha, n_best
-            ):
+            its = None if prefixes is None else list(itertools.islice(prefixes, len(block)))
+            for found in translator.translations(block, n_best, its, **options):
                 number += 1
-                for one in found:
-                    if one.score == -math.inf:  # the search found fewer than were asked for
+                for place, one in enumerate(found):
+                    if place and one.score == -math.inf:  # fewer were found than were asked for
                         continue
                     prefix = f"{number}\t{one.score:.4f}\t" if arguments.n_best is not None else ""
                     yield prefix + one.text
 
-    if arguments.output:
-        write_lines(arguments.output, results())
+    _write(results(), arguments.output)
+
+
+def _write(lines, output: str | None) -> None:
+    """Writes lines to a file, or to stdout."""
+    if output:
+        write_lines(output, lines)
         return
-    for line in results():
+    for line in lines:
         sys.stdout.buffer.write(line.encode("utf-8") + b"\n")
     sys.stdout.buffer.flush()
 
 
+def _score(arguments) -> None:
+    text = read_parallel_files(arguments.source, arguments.target)
+    scores = _translator(arguments).score(text.source, text.target)
+    _write((f"{score:.4f}" for score in scores), None)
+
+
 def _evaluate(arguments) -> None:
     text = read_parallel_files(arguments.source, arguments.reference)
-    translations = _translator(arguments)(text.source, arguments.beam_size, arguments.alpha)
+    translations = _translator(arguments)(text.source, **_search_options(arguments))
     if arguments.output:
         write_lines(arguments.output, translations)
     bleu = corpus_bleu(translations, text.target, arguments.tokenizer, arguments.lowercase)
@@ -127,12 +209,22 @@ def _evaluate(arguments) -> None:
 
 
 def _export(arguments) -> None:
-    model, vocabularies, config = load_run(arguments.run_dir, arguments.checkpoint)
-    given = {"beam_size": arguments.beam_size, "alpha": arguments.alpha}
-    config = config.replace(**{name: v for name, v in given.items() if v is not None})
+    models, vocabularies, config = load_runs(
+        arguments.run_dir, _one_or_several(arguments.checkpoint)
+    )
+    config = config.replace(**_search_options(arguments))
     path = next_version(arguments.to)
-    export_saved_model(model, vocabularies, config, path)
+    export_saved_model(models, vocabularies, config, path, arguments.weights)
     print(path)
+
+
+def _inspect(arguments) -> None:
+    print(json.dumps(describe(arguments.model), indent=1))
+
+
+def _convert(arguments) -> None:
+    model, vocabularies, _ = load_run(arguments.run_dir, arguments.checkpoint)
+    to_ctranslate2(model, vocabularies, arguments.output, arguments.quantization)
 
 
 def _average(arguments) -> None:

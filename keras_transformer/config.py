@@ -271,13 +271,21 @@ class TrainingConfig(_Config):
 
 @dataclasses.dataclass(frozen=True)
 class DecodingConfig(_Config):
-    """The search: paper section 6.1."""
+    """The search: paper section 6.1, and what others add to it."""
 
     _preset_part: typing.ClassVar[str] = "decoding"
 
     beam_size: int = 4  # hypotheses kept a sentence; 1 is greedy search
     alpha: float = 0.6  # length penalty: score = log P / ((5 + n) / 6)^alpha; 0 is none
+    beta: float = 0.0  # coverage penalty (Wu et al. 2016, equation 14); the paper has none
     extra_length: int = 50  # output tokens at most: the source's length and so many
+    max_length: int | None = None  # output tokens at most besides, end mark included
+    min_length: int = 0  # output tokens at least, end mark not counted
+    no_repeat_ngram: int = 0  # no sequence of so many tokens comes twice; 0 allows all
+    temperature: float = 0.0  # above 0 tokens are drawn, from softmax(logits / temperature)
+    top_k: int = 0  # drawn from the so many likeliest; 0 is all
+    top_p: float = 1.0  # drawn from the likeliest that have this probability together
+    seed: int = 0  # of drawing; the same sentence and seed draw the same
     max_source_length: int = 512  # longer sources are cut (tokens, end mark included)
     batch_size: int = 32  # sentences translated at a time
 
@@ -285,8 +293,20 @@ class DecodingConfig(_Config):
         super().__post_init__()
         for name in ("beam_size", "extra_length", "batch_size"):
             self._require(getattr(self, name) >= 1, name, "at least 1")
+        for name in ("alpha", "beta", "min_length", "no_repeat_ngram", "temperature", "top_k"):
+            self._require(getattr(self, name) >= 0, name, "0 or more")
         self._require(self.max_source_length >= 2, "max_source_length", "at least 2")
-        self._require(self.alpha >= 0, "alpha", "0 or more")
+        self._require(0 < self.top_p <= 1, "top_p", "above 0, at most 1")
+        self._require(-(2**31) <= self.seed < 2**31, "seed", "a number of 32 bits")
+        at_least = max(1, self.min_length)
+        fits = self.max_length is None or self.max_length >= at_least
+        self._require(fits, "max_length", f"at least {at_least}, or nothing")
+        if not self.temperature and (self.top_k or self.top_p < 1):
+            raise ValueError(
+                "top_k and top_p choose what tokens are drawn from. Set temperature above 0 (1 for "
+                f"the model's own distribution) to draw. Received: top_k={self.top_k}, "
+                f"top_p={self.top_p}, temperature=0."
+            )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import warnings
 from collections.abc import Callable
 
 import tensorflow as tf
@@ -19,6 +20,7 @@ def run_command(command: Callable, arguments) -> int:
         system (a full disk, say), with one sentence on stderr; 130 after Ctrl-C; 141 where no one
         reads the output any more; otherwise what it returns, or 0.
     """
+    warnings.showwarning = _show_warning
     try:
         return command(arguments) or 0
     except (ValueError, FloatingPointError) as error:
@@ -35,6 +37,14 @@ def run_command(command: Callable, arguments) -> int:
         first = str(error).strip().split("\n")[0]
         print(f"error: {type(error).__name__}: {first}", file=sys.stderr)
         return 1
+
+
+def _show_warning(message, category, filename, lineno, file=None, line=None) -> None:
+    """Ours as one sentence, others as Python shows them."""
+    text = f"warning: {message}\n"
+    if category is not UserWarning:
+        text = warnings.formatwarning(message, category, filename, lineno, line)
+    (file or sys.stderr).write(text)
 
 
 class TrainingBar:

@@ -14,77 +14,111 @@ Sources longer than `DecodingConfig.max_source_length` tokens are cut, here as e
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import pathlib
 
+import numpy as np
 import tensorflow as tf
 
 from keras_transformer.config import END_ID, PAD_ID, UNK_ID, DecodingConfig
 from keras_transformer.decoding.translator import TranslationGraph, Translator
+from keras_transformer.storage import StoredWeights
 from keras_transformer.text.lines import new_folder
 from keras_transformer.text.tokenizer import import_tensorflow_text
+from keras_transformer.warmup import write_warmup_requests
 
 _ABOUT = "keras_transformer.json"
+_WARM_UP_SIZES, _WARM_UP_TEXT = (1, 8), "This is a sentence to warm up with."
 
 
 class _Served(tf.Module):
     """What an export holds: the graph with the search options fixed."""
 
-    def __init__(self, graph: TranslationGraph):
+    def __init__(self, graph: TranslationGraph, config: DecodingConfig, storage: str):
         super().__init__(name="served")
-        self.graph, options = graph, graph.config
+        self.graph, self.weights = graph, StoredWeights(graph.models, storage)
+        several = config.beam_size  # results of the signature nbest
 
         def nbest(source):
-            texts, scores = graph.translate(
-                source, options.beam_size, options.alpha, options.beam_size
-            )
+            texts, scores = graph.translate(source, config, several)
             return {"translation": texts, "score": scores}
 
         def translate(source):
-            texts, scores = graph.translate(source, options.beam_size, options.alpha, 1)
+            texts, scores = graph.translate(source, config)
             return {"translation": texts[:, 0], "score": scores[:, 0]}
 
         def score_pairs(source, target):
             return {"log_probability": graph.score(source, target)}
 
         def ids(source_ids, source_lengths):
-            # Cut to the limit, as text is, with the end mark kept.
-            limit = options.max_source_length
-            too_long = (source_lengths > limit)[:, None] & (tf.range(limit) == limit - 1)
-            source_ids = source_ids[:, :limit]
-            width = tf.shape(source_ids)[1]
-            source_ids = tf.where(too_long[:, :width], END_ID, source_ids)
-            # Servers may pad with anything: the lengths decide what is padding.
-            inside = tf.sequence_mask(tf.minimum(source_lengths, limit), width)
-            source_ids = tf.where(inside, source_ids, PAD_ID)
-            known = (source_ids >= 0) & (source_ids < graph.source_tokenizer.vocab_size)
-            source_ids = tf.where(known, source_ids, UNK_ID)
-            found = graph.search(source_ids, options.beam_size, options.alpha, 1)
+            known = _served_ids(source_ids, source_lengths, graph)
+            found = graph.search(known, config)
             return {
                 "ids": found.ids[:, 0],
                 "lengths": found.lengths[:, 0],
                 "score": found.scores[:, 0],
             }
 
-        texts = tf.TensorSpec([None], tf.string, name="source")
+        source, target = (tf.TensorSpec([None], tf.string, name) for name in ("source", "target"))
+        source_ids = tf.TensorSpec([None, None], tf.int32, name="source_ids")
+        source_lengths = tf.TensorSpec([None], tf.int32, name="source_lengths")
         self.signatures_ = {
-            "serving_default": tf.function(translate, input_signature=[texts], autograph=False),
-            "nbest": tf.function(nbest, input_signature=[texts], autograph=False),
-            "score_pairs": tf.function(
-                score_pairs,
-                input_signature=[texts, tf.TensorSpec([None], tf.string, "target")],
-                autograph=False,
-            ),
-            "ids": tf.function(
-                ids,
-                input_signature=[
-                    tf.TensorSpec([None, None], tf.int32, name="source_ids"),
-                    tf.TensorSpec([None], tf.int32, name="source_lengths"),
-                ],
-                autograph=False,
-            ),
+            name: tf.function(self._stored(function), input_signature=inputs, autograph=False)
+            for name, function, inputs in (
+                ("serving_default", translate, [source]),
+                ("nbest", nbest, [source]),
+                ("score_pairs", score_pairs, [source, target]),
+                ("ids", ids, [source_ids, source_lengths]),
+            )
         }
+        # No signature, since it is for `load` alone.
+        self.source_lengths = tf.function(
+            graph.source_lengths, input_signature=[source], autograph=False
+        )
+
+    def _stored(self, function):
+        """`function`, computing with the weights as they are stored."""
+
+        @functools.wraps(function)
+        def call(*inputs):
+            with self.weights.scope():
+                return function(*inputs)
+
+        return call
+
+
+def _served_ids(source_ids, source_lengths, graph: TranslationGraph):
+    """Ids as the search wants them, of what a server's client may send."""
+    # Cut to the limit, as text is, with the end mark kept.
+    limit = graph.max_source_length
+    too_long = (source_lengths > limit)[:, None] & (tf.range(limit) == limit - 1)
+    source_ids = source_ids[:, :limit]
+    width = tf.shape(source_ids)[1]
+    source_ids = tf.where(too_long[:, :width], END_ID, source_ids)
+    # Servers may pad with anything: the lengths decide what is padding.
+    inside = tf.sequence_mask(tf.minimum(source_lengths, limit), width)
+    source_ids = tf.where(inside, source_ids, PAD_ID)
+    known = (source_ids >= 0) & (source_ids < graph.source_tokenizer.vocab_size)
+    return tf.where(known, source_ids, UNK_ID)
+
+
+def _requests(size: int) -> list[tuple[str, dict]]:
+    """A request for each signature, of `size` sentences."""
+    texts, ids = [_WARM_UP_TEXT] * size, [[UNK_ID, END_ID]] * size
+    return [
+        ("serving_default", {"source": texts}),
+        ("nbest", {"source": texts}),
+        ("score_pairs", {"source": texts, "target": texts}),
+        (
+            "ids",
+            {
+                "source_ids": np.array(ids, np.int32),
+                "source_lengths": np.full(size, 2, np.int32),
+            },
+        ),
+    ]
 
 
 def next_version(folder: str | os.PathLike) -> pathlib.Path:
@@ -95,18 +129,23 @@ def next_version(folder: str | os.PathLike) -> pathlib.Path:
 
 
 def export_saved_model(
-    model, vocabularies, config: DecodingConfig, path: str | os.PathLike
+    model,
+    vocabularies,
+    config: DecodingConfig,
+    path: str | os.PathLike,
+    weights: str = "float32",
 ) -> None:
     """Writes a SavedModel with the vocabularies inside and the search options fixed.
 
     Args:
-        model: From `build_transformer`, trained.
-        vocabularies: It was trained with.
+        model: From `build_transformer`, trained; or a list of several for an ensemble.
+        vocabularies: They were trained with.
         config: The search options.
         path: A folder that does not exist yet, such as "saved_models/demo/1".
+        weights: How they are stored: "float32", "float16" or "int8". It computes in float32.
 
     Raises:
-        ValueError: The folder exists, or cannot be written.
+        ValueError: The folder exists, or cannot be written; or the storage is unknown.
 
     Example:
         >>> export_saved_model(model, vocabularies, DecodingConfig(), "saved_models/demo/1")
@@ -114,11 +153,17 @@ def export_saved_model(
     path = pathlib.Path(path)
     if path.exists():
         raise ValueError(f"{path} exists already. Export to a new version's folder beside it.")
-    served = _Served(TranslationGraph(model, vocabularies, config))
+    graph = TranslationGraph(model, vocabularies, config.max_source_length)
+    served = _Served(graph, config, weights)
     with new_folder(path) as folder:
         signatures = {name: f.get_concrete_function() for name, f in served.signatures_.items()}
         tf.saved_model.save(served, str(folder), signatures=signatures)
-        about = {"decoding": config.to_dict(), "special_ids": {"pad": PAD_ID, "end": END_ID}}
+        write_warmup_requests(folder, [r for size in _WARM_UP_SIZES for r in _requests(size)])
+        about = {
+            "decoding": config.to_dict(),
+            "special_ids": {"pad": PAD_ID, "end": END_ID},
+            "weights": weights,
+        }
         (folder / _ABOUT).write_text(json.dumps(about, indent=1))
 
 
@@ -135,8 +180,41 @@ def load(path: str | os.PathLike) -> Translator:
     Example:
         >>> load("saved_models/demo/1")(["the old man reads ."])
     """
-    import_tensorflow_text()  # registers the text ops that the graph holds
     path = pathlib.Path(path)
+    config = DecodingConfig.from_dict(_about(path)["decoding"])
+    return Translator(_ExportBackend(_loaded(path), config, path), config)
+
+
+def describe(path: str | os.PathLike) -> dict:
+    """What an export holds, ready for JSON: the search options, special ids, and signatures.
+
+    Raises:
+        ValueError: It is no export of this package.
+
+    Example:
+        >>> describe("saved_models/demo/1")["decoding"]["beam_size"]
+        4
+    """
+    path = pathlib.Path(path)
+
+    def shapes(specs):
+        return {
+            name: f"{spec.dtype.name} {spec.shape.as_list()}".replace("None", "any")
+            for name, spec in sorted(specs.items())
+        }
+
+    signatures = {
+        name: {
+            "inputs": shapes(function.structured_input_signature[1]),
+            "outputs": shapes(function.structured_outputs),
+        }
+        for name, function in _loaded(path).signatures.items()
+    }
+    return {**_about(path), "signatures": signatures}
+
+
+def _about(path: pathlib.Path) -> dict:
+    """What was written beside a SavedModel."""
     if not (path / "saved_model.pb").exists():
         raise ValueError(
             f"{path} is not a SavedModel. Expected a version's folder with saved_model.pb in it, "
@@ -145,27 +223,51 @@ def load(path: str | os.PathLike) -> Translator:
     if not (path / _ABOUT).exists():
         raise ValueError(f"{path} was not exported by keras_transformer: it has no {_ABOUT}.")
     try:
-        config = DecodingConfig.from_dict(json.loads((path / _ABOUT).read_text())["decoding"])
-    except (json.JSONDecodeError, KeyError) as error:
+        about = json.loads((path / _ABOUT).read_text())
+        DecodingConfig.from_dict(about["decoding"])
+        return about
+    except (ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f"{path / _ABOUT} is damaged: {error!r}. Export the model again."
         ) from error
-    loaded = tf.saved_model.load(str(path))
 
-    def translate(source, beam_size, alpha, n_best):
-        if (beam_size, alpha) != (config.beam_size, config.alpha):
+
+def _loaded(path: pathlib.Path):
+    _about(path)  # says clearly what is no export
+    import_tensorflow_text()  # registers the text ops that the graph holds
+    return tf.saved_model.load(str(path))
+
+
+class _ExportBackend:
+    """Runs a loaded export; see `Translator`."""
+
+    def __init__(self, loaded, config: DecodingConfig, path: pathlib.Path):
+        self._loaded, self._config, self._path = loaded, config, path
+
+    def translate(self, source, config: DecodingConfig, n_best: int, prefix=None):
+        fixed = self._config.to_dict()
+        other = [
+            f"{name}={value!r} (here {fixed[name]!r})"
+            for name, value in config.replace(batch_size=self._config.batch_size).to_dict().items()
+            if value != fixed[name]
+        ]
+        other += ["prefixes"] if prefix is not None else []
+        if other or n_best > self._config.beam_size:
             raise ValueError(
-                f"{path} searches with beam_size={config.beam_size}, alpha={config.alpha}, fixed "
-                f"at export. Received: beam_size={beam_size}, alpha={alpha}. Export again with "
-                "these, or translate from the run directory."
+                f"The search options of {self._path} were fixed at export. Received: "
+                f"{', '.join(other) or f'n_best={n_best}'}. Export again with these, or translate "
+                "from the run directory."
             )
         signature = "serving_default" if n_best == 1 else "nbest"
-        found = loaded.signatures[signature](source=source)
+        found = self._loaded.signatures[signature](source=source)
         texts, scores = found["translation"], found["score"]
         if n_best == 1:
             return texts[:, None], scores[:, None]
         return texts[:, :n_best], scores[:, :n_best]
 
-    translator = Translator(translate, config)
-    translator.loaded = loaded  # keeps the variables alive
-    return translator
+    def score(self, source, target):
+        found = self._loaded.signatures["score_pairs"](source=source, target=target)
+        return found["log_probability"]
+
+    def source_lengths(self, source):
+        return self._loaded.source_lengths(source)

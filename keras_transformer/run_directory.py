@@ -97,11 +97,16 @@ class RunConfig:
                     "A setting should be PART.FIELD=VALUE, with PART one of "
                     f"{', '.join(parts)}. Received: {setting!r}."
                 )
-            try:
-                changes[part][field] = json.loads(value)
-            except (ValueError, RecursionError):
-                changes[part][field] = value
+            changes[part][field] = parse_value(value)
         return RunConfig(**{part: getattr(self, part).replace(**changes[part]) for part in parts})
+
+
+def parse_value(text: str):
+    """A setting's value: JSON, or a word as it stands."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def write_json(path: str | os.PathLike, values) -> None:
@@ -151,6 +156,43 @@ def load_run(run_dir: str | os.PathLike, checkpoint: str | int = "average"):
         )
     model, vocabularies = _averaged_model(run_dir, config, chosen)
     return model, vocabularies, config.decoding
+
+
+def load_runs(run_dirs, checkpoints: str | int | list = "average"):
+    """The trained models of one run or several, for one translator.
+
+    Args:
+        run_dirs: A run's folder, or a list of them.
+        checkpoints: See `load_run`; one for all, or a list: several of one run, or one for each.
+
+    Returns:
+        A list of Keras models, their `Vocabularies` and the first's `DecodingConfig`.
+
+    Raises:
+        ValueError: As `load_run`; or the vocabularies differ, or the lists do not fit.
+
+    Example:
+        >>> models, vocabularies, decoding = load_runs("runs/demo", [1000, 1200])
+    """
+    run_dirs = list(run_dirs) if isinstance(run_dirs, (list, tuple)) else [run_dirs]
+    several = isinstance(checkpoints, (list, tuple))
+    checkpoints = list(checkpoints) if several else [checkpoints] * len(run_dirs)
+    if len(run_dirs) == 1:
+        run_dirs *= len(checkpoints)
+    if len(run_dirs) != len(checkpoints) or not run_dirs:
+        raise ValueError(
+            "There should be one checkpoint for all runs, one for each, or several of one run. "
+            f"Received: {len(run_dirs)} runs and {len(checkpoints)} checkpoints."
+        )
+    loaded = [load_run(*pair) for pair in zip(run_dirs, checkpoints, strict=True)]
+    models, vocabularies, configs = zip(*loaded, strict=True)
+    for run_dir, other in zip(run_dirs, vocabularies, strict=True):
+        if other.fingerprint != vocabularies[0].fingerprint:
+            raise ValueError(
+                f"The models of an ensemble should have one vocabulary. {run_dir} and "
+                f"{run_dirs[0]} have different ones: train one with the other's vocab/ folder."
+            )
+    return list(models), vocabularies[0], configs[0]
 
 
 def average_run(run_dir: str | os.PathLike, to: str | os.PathLike, last: int | None = None):

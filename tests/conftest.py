@@ -4,13 +4,21 @@ import os
 import pathlib
 import socket
 import subprocess
+import typing
 
 # Before TensorFlow is imported: its notes about GPUs it did not find are no one's news.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
+import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 
+from keras_transformer.config import DecodingConfig, TransformerConfig
+from keras_transformer.data.demo import make_demo_corpus
+from keras_transformer.export import export_saved_model
+from keras_transformer.model import build_transformer
+from keras_transformer.text.vocabulary import Vocabularies
 from keras_transformer.training.strategy import tf_config
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -76,3 +84,33 @@ def start_workers():
     for process in processes:
         process.kill()
         process.wait()
+
+
+class World(typing.NamedTuple):
+    """See `world`."""
+
+    model: keras.Model
+    vocabularies: Vocabularies
+    config: DecodingConfig
+    path: pathlib.Path
+    lines: list[str]
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory):
+    """A random model, its vocabularies, an export that was moved since, and lines to translate."""
+    config = DecodingConfig(beam_size=3, extra_length=5, max_source_length=150)
+    folder = tmp_path_factory.mktemp("exports")
+    source, target = make_demo_corpus(300, 1, 1).train
+    vocabularies = Vocabularies.learn(source, target, vocab_size=400)
+    model = build_transformer(
+        TransformerConfig(vocab_size=400, num_layers=1, d_model=16, d_ff=32, num_heads=2)
+    )
+    generator = np.random.default_rng(5)  # sharper than an initial model, so that ties are rare
+    for variable in model.trainable_variables:
+        if "norm" not in variable.path:
+            variable.assign(generator.normal(0, 0.5, variable.shape))
+    export_saved_model(model, vocabularies, config, folder / "made" / "1")
+    (folder / "made").rename(folder / "moved")
+    lines = [*source[:90], "", "x", "word " * 20, "👩‍👧 ひらがな", *source[90:97]]
+    return World(model, vocabularies, config, folder / "moved" / "1", lines)

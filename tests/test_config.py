@@ -90,6 +90,10 @@ def test_a_wrong_type_is_an_error_that_names_field_type_and_value(way, cls, name
         (DecodingConfig, "beam_size", 0, "at least 1"),
         (DecodingConfig, "alpha", -0.5, "0 or more"),
         (DecodingConfig, "max_source_length", 1, "at least 2"),
+        (DecodingConfig, "beta", -1.0, "0 or more"),
+        (DecodingConfig, "top_p", 0.0, "above 0, at most 1"),
+        (DecodingConfig, "max_length", 0, "at least 1, or nothing"),
+        (DecodingConfig, "seed", 2**31, "a number of 32 bits"),
         (DataConfig, "vocab_kind", "char", "'bpe' or 'wordpiece'"),
     ],
 )
@@ -102,6 +106,10 @@ def test_a_bad_value_is_an_error_that_names_field_range_and_value(way, cls, name
 
 
 def test_fields_that_go_together_are_checked_together():
+    with pytest.raises(ValueError, match="Set temperature above 0 .* Received: top_k=5"):
+        DecodingConfig(top_k=5)
+    with pytest.raises(ValueError, match="max_length should be at least 7, or nothing"):
+        DecodingConfig(min_length=7, max_length=6)
     assert TransformerConfig(num_heads=7, d_k=64, d_v=64).d_k_ == 64
     assert TransformerConfig(d_model=511, num_heads=7, positions="learned").d_k_ == 73
     assert TransformerConfig(target_vocab_size=9, tie_embeddings="target").target_vocab_size_ == 9

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -17,6 +18,9 @@ from keras_transformer import cli
 from keras_transformer.data.demo import make_demo_corpus
 from keras_transformer.run_directory import RunConfig
 from keras_transformer.text.lines import read_lines, write_lines
+
+# (The corpus has a line that is longer.)
+pytestmark = pytest.mark.filterwarnings("ignore:.*max_source_length:UserWarning")
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -222,6 +226,63 @@ def test_the_command_gives_n_lines_for_n_lines(run, tmp_path):
     assert out[:-1] == expected
 
 
+def test_a_long_line_is_cut_with_a_warning_on_stderr(run, tmp_path, capsys):
+    write_lines(tmp_path / "in.txt", ["short", "word " * 600])
+    assert (
+        cli.main(["translate", "--model", run[1]["export"], "--input", str(tmp_path / "in.txt")])
+        == 0
+    )
+    out, error = capsys.readouterr()
+    assert out.count("\n") == 2
+    assert error.startswith("warning: 1 of 2 lines have more than max_source_length=512 tokens")
+
+
+def test_an_ensemble_of_checkpoints_translates_scores_and_exports(run, tmp_path, capsys):
+    folder, files = str(run[0] / "run"), ["--checkpoint", "2", "6", "--beam-size", "1"]
+    write_lines(tmp_path / "in.txt", ["the old man reads", "", "dogs run"])
+    source = str(tmp_path / "in.txt")
+    assert cli.main(["translate", "--model", folder, *files, "--input", source]) == 0
+    found = capsys.readouterr().out
+    translator = kt.Translator.from_run(folder, [2, 6])
+    assert found.split("\n")[:-1] == translator(read_lines(source), beam_size=1)
+    assert cli.main(["export", "--run-dir", folder, *files, "--to", str(tmp_path / "both")]) == 0
+    export = capsys.readouterr().out.strip()
+    assert kt.load(export)(read_lines(source)) == found.split("\n")[:-1]
+    target = str(tmp_path / "out.txt")
+    write_lines(target, ["der alte Mann liest", "", "Hunde laufen"])
+    for model in (["--model", export], ["--model", folder, "--checkpoint", "2", "6"]):
+        assert cli.main(["score", *model, "--source", source, "--target", target]) == 0
+        scores = [float(line) for line in capsys.readouterr().out.split("\n")[:-1]]
+        expected = translator.score(read_lines(source), read_lines(target))
+        np.testing.assert_allclose(scores, expected, atol=1e-3)
+
+
+def test_inspect_says_what_an_export_holds(run, capsys):
+    assert cli.main(["inspect", "--model", run[1]["export"]]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["decoding"] == run[3].decoding.to_dict()
+    assert found["signatures"]["nbest"] == {
+        "inputs": {"source": "string [any]"},
+        "outputs": {"score": "float32 [any, 2]", "translation": "string [any, 2]"},
+    }
+    assert set(found["signatures"]) == {"serving_default", "nbest", "score_pairs", "ids"}
+
+
+def test_the_search_takes_settings_and_prefixes_from_the_command_line(run, tmp_path, capsys):
+    folder = str(run[0] / "run")
+    write_lines(tmp_path / "in.txt", ["the old man reads", "dogs run"])
+    write_lines(tmp_path / "prefix.txt", ["Der Mann", ""])
+    files = ["--input", str(tmp_path / "in.txt"), "--prefix", str(tmp_path / "prefix.txt")]
+    options = ["--set", "temperature=0.9", "--set", "seed=3", "--n-best", "3"]
+    assert cli.main(["translate", "--model", folder, *files, *options]) == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.split("\n")[:-1]]
+    assert [row[0] for row in rows] == ["1"] * 3 + ["2"] * 3
+    assert all(row[2].startswith("Der Mann") for row in rows[:3])
+    translator = kt.Translator.from_run(folder)
+    expected = translator(["dogs run"], n_best=3, temperature=0.9, seed=3)
+    assert [row[2] for row in rows[3:]] == expected[0]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -307,11 +368,16 @@ def test_translating_mistakes_are_one_sentence_too(run, tmp_path, capsys):
     for arguments, text, message in (
         (("--model", tmp_path), b"", "is not a SavedModel"),
         (("--model", tmp_path / "nope"), b"", "Give an export, such as saved_models/demo/1, or a"),
-        (("--model", export, "--beam-size", "7"), b"a\n", "beam_size=2, alpha=0.6, fixed"),
+        (("--model", export, "--beam-size", "7"), b"a\n", "Received: beam_size=7 (here 2)"),
+        (("--model", export, "--set", "top_k=3"), b"a\n", "Set temperature above 0"),
+        (("--model", export, "--set", "top=3"), b"a\n", "has no field 'top'"),
+        (("--model", export, "--set", "top"), b"a\n", "FIELD=VALUE. Received: 'top'"),
+        (("--model", export, export), b"a\n", "An ensemble is made of run directories"),
+        (("--model", export, "--prefix", path), b"a\n", "Received: prefixes"),
         (("--model", export, "--n-best", "9"), b"a\n", "at most beam_size=2"),
         (("--model", export), b"caf\xe9\n", "not UTF-8: line 1"),
         (("--model", run[0] / "run", "--checkpoint", "3"), b"a\n", "no checkpoint '3'"),
-        (("--model", export, "--checkpoint", "3"), b"a\n", "is not one"),
+        (("--model", export, "--checkpoint", "3"), b"a\n", "chooses among those of a run"),
         (("--model", export, "--n-best", "0"), b"a\n", "`n_best` should be at least 1"),
     ):
         path.write_bytes(text)

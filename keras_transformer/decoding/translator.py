@@ -2,42 +2,53 @@
 
 from __future__ import annotations
 
+import functools
 import typing
-from collections.abc import Callable
+import warnings
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from keras_transformer.config import BEGIN_ID, END_ID, DecodingConfig
-from keras_transformer.decoding.incremental import IncrementalDecoder, score_pairs
-from keras_transformer.decoding.search import beam_search, check_search
+from keras_transformer.decoding.beam import beam_search
+from keras_transformer.decoding.ensemble import EnsembleDecoder
+from keras_transformer.decoding.hypotheses import Hypotheses
+from keras_transformer.decoding.incremental import IncrementalDecoder
+from keras_transformer.decoding.sampling import greedy_search, sample
+from keras_transformer.decoding.scoring import score_pairs
 from keras_transformer.text.vocabulary import Vocabularies
 
 
 class Translation(typing.NamedTuple):
-    """A translation and its score, the length-penalised log probability."""
+    """A translation and its score, the penalised log probability."""
 
     text: str
     score: float
 
 
 class TranslationGraph(tf.Module):
-    """The whole way from strings to strings as TensorFlow graph functions.
+    """The whole way from strings to strings as TensorFlow operations.
 
     Args:
-        model: From `build_transformer`.
-        vocabularies: It was trained with.
-        config: How to search.
+        models: One from `build_transformer`, or a list for an ensemble.
+        vocabularies: They were trained with.
+        max_source_length: Tokens that a source is cut to, end mark included.
     """
 
-    def __init__(self, model: keras.Model, vocabularies: Vocabularies, config: DecodingConfig):
+    def __init__(self, models, vocabularies: Vocabularies, max_source_length: int):
         super().__init__(name="translation_graph")
-        self.config = config
+        models = list(models) if isinstance(models, (list, tuple)) else [models]
+        self.max_source_length = max_source_length
         self.source_tokenizer, self.target_tokenizer = vocabularies.source, vocabularies.target
-        # An export tracks the variables and not the Keras model, which it would trace again.
-        self.weights = [variable.value for variable in model.weights]
-        self._untracked = lambda: (model, IncrementalDecoder(model))
+        # Hidden from an export, which keeps the weights itself and would trace the models again.
+        decoders = [IncrementalDecoder(model) for model in models]
+        decoder = EnsembleDecoder(decoders) if len(models) > 1 else decoders[0]
+        self._untracked = lambda: (models, decoder)
+
+    @property
+    def models(self) -> list[keras.Model]:
+        return self._untracked()[0]
 
     def source_ids(self, source) -> tf.Tensor:
         """int32 `[batch, length]` ids of string `[batch]`, with end marks, cut to the limit.
@@ -45,20 +56,34 @@ class TranslationGraph(tf.Module):
         Blanks alone are nothing to translate, and count as an empty line.
         """
         source = tf.where(tf.strings.regex_full_match(source, r"[\s\p{Z}]*"), "", source)
-        ids = self.source_tokenizer.tokenize(source)[:, : self.config.max_source_length - 1]
+        ids = self.source_tokenizer.tokenize(source)[:, : self.max_source_length - 1]
         return _with_end(ids).to_tensor()
 
-    @tf.function(autograph=False, reduce_retracing=True)
-    def search(self, source_ids, beam_size, alpha, n_best):
-        """`beam_search` of int32 `[batch, source_length]` ids; the options are Python numbers."""
-        return beam_search(
-            self._untracked()[1], source_ids, beam_size, alpha, self.config.extra_length, n_best
-        )
+    def source_lengths(self, source) -> tf.Tensor:
+        """int64 `[batch]`: tokens of string `[batch]`, end mark included, before they are cut."""
+        return self.source_tokenizer.tokenize(source).row_lengths() + 1
 
-    @tf.function(autograph=False, reduce_retracing=True)
-    def translate(self, source, beam_size, alpha, n_best):
-        """string `[batch]` to string and float32 `[batch, n_best]`, best first."""
-        found = self.search(self.source_ids(source), beam_size, alpha, n_best)
+    def search(self, source_ids, config, n_best=1, prefix_ids=None, seed=None) -> Hypotheses:
+        """What the options say, of int32 `[batch, source_length]` ids: greedy, beam or drawn."""
+        decoder = self._untracked()[1]
+        if config.temperature:
+            return sample(decoder, source_ids, config, n_best, prefix_ids, seed)
+        if config.beam_size == n_best == 1:
+            return greedy_search(decoder, source_ids, config, prefix_ids)
+        return beam_search(decoder, source_ids, config, n_best, prefix_ids)
+
+    def translate(self, source, config, n_best=1, prefix=None, seed=None):
+        """string `[batch]` to string and float32 `[batch, n_best]`, best first.
+
+        Args:
+            source: string `[batch]`.
+            config: The search options.
+            n_best: Results a sentence.
+            prefix: string `[batch]`, what each result begins with, or None.
+            seed: int32 scalar, of drawing; `config.seed` by default.
+        """
+        prefix_ids = None if prefix is None else self.target_tokenizer.tokenize(prefix).to_tensor()
+        found = self.search(self.source_ids(source), config, n_best, prefix_ids, seed)
         batch = tf.shape(source)[0]
         rows = tf.reshape(found.ids, (batch * n_best, tf.shape(found.ids)[2]))
         ids = tf.RaggedTensor.from_tensor(rows, tf.reshape(found.lengths, (-1,)))
@@ -66,7 +91,6 @@ class TranslationGraph(tf.Module):
         texts = tf.strings.regex_replace(self.target_tokenizer.detokenize(ids), r"\n", " ")
         return tf.reshape(texts, (batch, n_best)), found.scores
 
-    @tf.function(autograph=False, reduce_retracing=True)
     def score(self, source, target):
         """float32 `[batch]`: log P of string `[batch]` targets, end mark included."""
         target_ids = self.target_tokenizer.tokenize(target)
@@ -83,14 +107,43 @@ def _with_end(ids: tf.RaggedTensor) -> tf.RaggedTensor:
     return tf.concat([ids, tf.fill((ids.nrows(), 1), END_ID)], axis=1)
 
 
+class GraphBackend:
+    """Runs a `TranslationGraph`, traced once for each combination of options."""
+
+    def __init__(self, graph: TranslationGraph):
+        self._graph = graph
+        self.score, self.source_lengths = (
+            tf.function(function, autograph=False, reduce_retracing=True)
+            for function in (graph.score, graph.source_lengths)
+        )
+        self._compiled = functools.cache(self._compile)
+
+    def translate(self, source, config: DecodingConfig, n_best: int, prefix=None):
+        """As `TranslationGraph.translate`."""
+        # The seed is an input, and the batch is made outside: neither is a reason to trace again.
+        options = config.replace(seed=0, batch_size=1)
+        seed = tf.constant(config.seed)
+        if prefix is None:
+            return self._compiled(options, n_best, False)(source, seed)
+        return self._compiled(options, n_best, True)(source, seed, prefix)
+
+    def _compile(self, config, n_best, has_prefix):
+        def translate(source, seed, prefix=None):
+            return self._graph.translate(source, config, n_best, prefix, seed)
+
+        signature = [tf.TensorSpec([None], tf.string), tf.TensorSpec([], tf.int32)]
+        signature += [tf.TensorSpec([None], tf.string)] * has_prefix
+        return tf.function(translate, autograph=False, input_signature=signature)
+
+
 class Translator:
     """Translates lists of lines, of any number and length, in their order.
 
     Made by `Translator.from_run`, by `from_model`, or from an export by `keras_transformer.load`.
 
     Args:
-        translate: Maps string `[batch]`, beam_size, alpha and n_best to strings and scores
-            `[batch, n_best]`.
+        backend: What computes: `translate(source, config, n_best, prefix)`,
+            `score(source, target)` and `source_lengths(source)` of string `[batch]`.
         config: The options in force where a call gives none.
 
     Example:
@@ -99,72 +152,126 @@ class Translator:
         ['Ein Mann reitet ein Pferd.']
     """
 
-    def __init__(self, translate: Callable, config: DecodingConfig):
-        self._translate, self.config = translate, config
+    def __init__(self, backend, config: DecodingConfig):
+        self._backend, self.config = backend, config
 
     @classmethod
     def from_model(
         cls,
-        model: keras.Model,
+        model: keras.Model | list[keras.Model],
         vocabularies: Vocabularies,
         config: DecodingConfig | None = None,
     ) -> Translator:
-        """A translator around a Keras model, whose weights may go on changing."""
+        """A translator around a Keras model, whose weights may go on changing.
+
+        Args:
+            model: From `build_transformer`, or several, whose probabilities are averaged.
+            vocabularies: They were trained with.
+            config: The search options.
+        """
         config = config or DecodingConfig()
-        graph = TranslationGraph(model, vocabularies, config)
-        # (A method under tf.function does not keep its object alive; this does.)
-        return cls(lambda *arguments: graph.translate(*arguments), config)
+        graph = TranslationGraph(model, vocabularies, config.max_source_length)
+        return cls(GraphBackend(graph), config)
 
     @classmethod
-    def from_run(cls, run_dir, checkpoint: str | int = "average") -> Translator:
+    def from_run(cls, run_dir, checkpoint: str | int | list = "average") -> Translator:
         """A translator of a run directory that `trainers/train_wmt.py` made.
 
         Args:
-            run_dir: The directory.
-            checkpoint: "average" of the last ones, "best", "last", or a step's number.
-        """
-        from keras_transformer.run_directory import load_run  # it stands on training, as we do not
+            run_dir: The directory, or a list of several for an ensemble.
+            checkpoint: "average" of the last ones, "best", "last", or a step's number; a list of
+                these for an ensemble of several of one run, or one for each run.
 
-        model, vocabularies, config = load_run(run_dir, checkpoint)
-        return cls.from_model(model, vocabularies, config)
+        Raises:
+            ValueError: A run or checkpoint is not there, or their vocabularies differ.
+        """
+        from keras_transformer.run_directory import load_runs  # it stands on training; we do not
+
+        return cls.from_model(*load_runs(run_dir, checkpoint))
 
     def __call__(
-        self,
-        lines: list[str],
-        beam_size: int | None = None,
-        alpha: float | None = None,
-        n_best: int = 1,
+        self, lines: list[str], n_best: int = 1, prefixes: list[str] | None = None, **options
     ) -> list[str] | list[list[str]]:
         """The translations of `lines`, in their order; an empty or blank line gives an empty one.
 
         Args:
-            lines: Sentences, without line ends.
-            beam_size, alpha: See `DecodingConfig`, whose values they replace.
+            lines: Sentences, without line ends. What is longer than `max_source_length` tokens is
+                cut, with a warning.
             n_best: With more than 1, each line gives a list of so many translations.
+            prefixes: What each translation begins with, one a line; "" for nothing.
+            **options: Fields of `DecodingConfig` to replace, such as `beam_size=1, alpha=1.0`.
+
+        Raises:
+            ValueError: An option is unknown or out of range.
         """
-        found = self.translations(lines, beam_size, alpha, n_best)
+        found = self.translations(lines, n_best, prefixes, **options)
         texts = [[translation.text for translation in one] for one in found]
         return texts if n_best > 1 else [one[0] for one in texts]
 
-    def translations(self, lines, beam_size=None, alpha=None, n_best=1) -> list[list[Translation]]:
+    def translations(self, lines, n_best=1, prefixes=None, **options) -> list[list[Translation]]:
         """As `__call__`, with scores, always as lists."""
-        if isinstance(lines, str):
+        config = self.config.replace(**options)
+        if config.max_source_length != self.config.max_source_length:
+            raise ValueError("max_source_length is the model's to say: make another Translator.")
+        _check_lines("lines", lines)
+        if prefixes is not None:
+            _check_lines("prefixes", prefixes, len(lines))
+        most = max(n_best, 1) if config.temperature else config.beam_size
+        if not 1 <= n_best <= most:
             raise ValueError(
-                "`lines` should be a list of sentences. Received one string; give [string]."
+                f"`n_best` should be at least 1 and at most beam_size={most}. Received: "
+                f"n_best={n_best}. Raise beam_size to get more."
             )
-        beam_size = self.config.beam_size if beam_size is None else beam_size
-        alpha = float(self.config.alpha if alpha is None else alpha)
-        check_search(beam_size, alpha, self.config.extra_length, n_best)
+        self._warn_of_cut(lines)
         results: list[list[Translation]] = [[]] * len(lines)
-        # Sentences of like length go together, the longest first: it shows at once what fits.
-        order = np.argsort([-len(line) for line in lines], kind="stable")
-        for start in range(0, len(lines), self.config.batch_size):
-            indices = order[start : start + self.config.batch_size]
-            batch = tf.constant([lines[i] for i in indices])
-            texts, scores = self._translate(batch, beam_size, alpha, n_best)
+        for indices, *batch in self._batches(config.batch_size, lines, prefixes):
+            texts, scores = self._backend.translate(batch[0], config, n_best, *batch[1:])
             for i, row, row_scores in zip(indices, texts.numpy(), scores.numpy(), strict=True):
                 results[i] = [
                     Translation(text.decode("utf-8", "replace"), float(score))
                     for text, score in zip(row, row_scores, strict=True)
                 ]
         return results
+
+    def score(self, lines: list[str], targets: list[str]) -> list[float]:
+        """Log probability of each target given its line, in nats, end mark included."""
+        _check_lines("lines", lines)
+        _check_lines("targets", targets, len(lines))
+        results = [0.0] * len(lines)
+        for indices, *batch in self._batches(self.config.batch_size, lines, targets):
+            for i, score in zip(indices, self._backend.score(*batch).numpy(), strict=True):
+                results[i] = float(score)
+        return results
+
+    def _batches(self, batch_size, lines, others):
+        """Index arrays and string tensors: sentences of like length together."""
+        # The longest first: it shows at once what fits into memory.
+        order = np.argsort([-len(line) for line in lines], kind="stable")
+        for start in range(0, len(lines), batch_size):
+            indices = order[start : start + batch_size]
+            texts = [lines] if others is None else [lines, others]
+            yield indices, *(tf.constant([text[i] for i in indices]) for text in texts)
+
+    def _warn_of_cut(self, lines) -> None:
+        limit = self.config.max_source_length
+        # A token is a byte at least, two are marks, and NFC may make three bytes of one.
+        suspects = [line for line in lines if 3 * len(line.encode("utf-8", "replace")) + 2 > limit]
+        if not suspects:
+            return
+        lengths = self._backend.source_lengths(tf.constant(suspects)).numpy()
+        cut = [line for line, length in zip(suspects, lengths, strict=True) if length > limit]
+        if cut:
+            warnings.warn(
+                f"{len(cut)} of {len(lines)} lines have more than max_source_length={limit} tokens "
+                f"and are cut there. The first begins: {cut[0][:40]!r}.",
+                stacklevel=3,
+            )
+
+
+def _check_lines(name: str, lines, expected: int | None = None) -> None:
+    if isinstance(lines, str):
+        raise ValueError(
+            f"`{name}` should be a list of sentences. Received one string; give [string]."
+        )
+    if expected is not None and len(lines) != expected:
+        raise ValueError(f"`{name}` should be {expected}, one a line. Received: {len(lines)}.")

@@ -70,6 +70,24 @@ class Block(keras.layers.Layer):
         s = self.settings
         return Residual(s["norm"], s["dropout"], s["epsilon"], dtype=self.dtype_policy, name=name)
 
+    def _attended(self, residual, attention, x, memory, mask, training):
+        """An attention sublayer's output, and its weights; to itself where `memory` is None."""
+        weights = None
+
+        def attend(x):
+            nonlocal weights
+            y, weights = attention(
+                x, x if memory is None else memory, mask, training=training, return_weights=True
+            )
+            return y
+
+        return residual(x, sublayer=attend, training=training), weights
+
+    def _fed_forward(self, x, training):
+        return self.feed_forward_residual(
+            x, sublayer=lambda x: self.feed_forward(x, training=training), training=training
+        )
+
     def get_config(self):
         return {**super().get_config(), **self.settings}
 
@@ -105,8 +123,14 @@ class Stack(keras.layers.Layer):
         if self.final_norm is not None:
             self.final_norm.build(x_shape)
 
-    def _finish(self, x):
-        return x if self.final_norm is None else self.final_norm(x)
+    def _run(self, x, *memory, return_weights, **options):
+        """The output of all layers; with `return_weights` also the list of their weights."""
+        all_weights = []
+        for block in self.blocks:
+            x, weights = block(x, *memory, **options, return_weights=True)
+            all_weights.append(weights)
+        x = x if self.final_norm is None else self.final_norm(x)
+        return (x, all_weights) if return_weights else x
 
     def get_config(self):
         return {**super().get_config(), "num_layers": self.num_layers, "layer": self.layer}

@@ -25,22 +25,23 @@ class EncoderLayer(Block):
         for layer in (self.self_attention_residual, self.feed_forward, self.feed_forward_residual):
             layer.build(x_shape)
 
-    def call(self, x, self_mask=None, training=None):
+    def call(self, x, self_mask=None, training=None, return_weights=False):
         """Maps `[batch, length, d_model]` to the same shape.
 
         Args:
             x: `[batch, length, d_model]`.
             self_mask: bool, broadcastable to `[batch, heads, length, length]`, True = attend.
             training: Whether dropout works.
+            return_weights: Whether to return the attention weights as well.
+
+        Returns:
+            The output; with `return_weights` also float32 `[batch, heads, length, length]`.
         """
-        x = self.self_attention_residual(
-            x,
-            sublayer=lambda x: self.self_attention(x, x, self_mask, training=training),
-            training=training,
+        x, weights = self._attended(
+            self.self_attention_residual, self.self_attention, x, None, self_mask, training
         )
-        return self.feed_forward_residual(
-            x, sublayer=lambda x: self.feed_forward(x, training=training), training=training
-        )
+        x = self._fed_forward(x, training)
+        return (x, weights) if return_weights else x
 
     def compute_output_shape(self, x_shape):
         return x_shape
@@ -60,11 +61,9 @@ class Encoder(Stack):
     def build(self, x_shape):
         self._build_stack(x_shape)
 
-    def call(self, x, self_mask=None, training=None):
-        """As `EncoderLayer.call`."""
-        for block in self.blocks:
-            x = block(x, self_mask=self_mask, training=training)
-        return self._finish(x)
+    def call(self, x, self_mask=None, training=None, return_weights=False):
+        """As `EncoderLayer.call`; the weights are a list, an entry a layer."""
+        return self._run(x, self_mask=self_mask, training=training, return_weights=return_weights)
 
     def compute_output_shape(self, x_shape):
         return x_shape

@@ -6,7 +6,9 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer.config import BEGIN_ID
-from keras_transformer.decoding.incremental import IncrementalDecoder, score_pairs
+from keras_transformer.decoding.ensemble import EnsembleDecoder
+from keras_transformer.decoding.incremental import IncrementalDecoder
+from keras_transformer.decoding.scoring import attention_weights
 
 SOURCE = np.array([[5, 4, 1, 5, 3], [4, 3, 0, 0, 0], [0, 0, 0, 0, 0]], np.int32)
 BEAM, LENGTH = 2, 6
@@ -34,18 +36,47 @@ def uncached(model, ids):
     return logits.numpy().reshape(batch, beam, length, -1)
 
 
+def steps(model, ids, source=SOURCE):
+    """The logits of each step, and the last one's past and attention."""
+    decoder = IncrementalDecoder(model)
+    memory, past = decoder.encode(source, LENGTH), decoder.empty_past(len(source) * ids.shape[1])
+    found = []
+    for index in range(ids.shape[2]):
+        logits, past, attention = decoder.step(ids[:, :, index], past, memory, index)
+        found.append(logits)
+    return tf.stack(found, axis=2), past, attention
+
+
 @pytest.mark.parametrize("name", VARIANTS)
 def test_every_step_gives_the_uncached_models_logits(make_model, name):
     model = make_model(**VARIANTS[name])
     ids = prefixes(model.output.shape[-1])
-    expected = uncached(model, ids)
-    decoder = IncrementalDecoder(model)
-    memory, past = decoder.encode(SOURCE), decoder.empty_past(len(SOURCE) * BEAM)
+    logits, past, _ = steps(model, ids)
+    assert logits.dtype == tf.float32
+    np.testing.assert_allclose(logits, uncached(model, ids), atol=1e-5)
+    assert all(part.shape[2] == LENGTH for pair in past for part in pair)
+
+
+def test_the_attention_is_the_last_layers_mean_over_heads(make_model):
+    model = make_model(num_layers=2)
+    ids = prefixes(6)[:2]
+    _, _, attention = steps(model, ids, SOURCE[:2])
+    for beam in range(BEAM):
+        whole = attention_weights(model, SOURCE[:2], ids[:, beam]).memory[-1]
+        expected = tf.reduce_mean(whole, axis=1)[:, -1]
+        np.testing.assert_allclose(attention[:, beam], expected, atol=1e-6)
+
+
+def test_an_ensembles_probabilities_are_the_mean_of_its_models(make_model):
+    models = [make_model(seed, tie_embeddings="all") for seed in (1, 2)]
+    ids = prefixes(6)
+    decoder = EnsembleDecoder([IncrementalDecoder(model) for model in models])
+    memory, past = decoder.encode(SOURCE, LENGTH), decoder.empty_past(len(SOURCE) * BEAM)
+    each = [tf.nn.softmax(uncached(model, ids)) for model in models]
     for index in range(LENGTH):
-        logits, past = decoder.step(ids[:, :, index], past, memory, index)
-        assert logits.dtype == tf.float32
-        np.testing.assert_allclose(logits, expected[:, :, index], atol=1e-5)
-        assert all(part.shape[2] == index + 1 for pair in past for part in pair)
+        logits, past, _ = decoder.step(ids[:, :, index], past, memory, index)
+        mean = (each[0] + each[1])[:, :, index] / 2
+        np.testing.assert_allclose(tf.exp(logits), mean, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["paper", "window_4"])
@@ -53,16 +84,16 @@ def test_steps_go_on_from_other_beams_after_reordering(make_model, name):
     model = make_model(**VARIANTS[name])
     ids = prefixes(6)
     decoder = IncrementalDecoder(model)
-    memory, past = decoder.encode(SOURCE), decoder.empty_past(len(SOURCE) * BEAM)
+    memory, past = decoder.encode(SOURCE, LENGTH), decoder.empty_past(len(SOURCE) * BEAM)
     for index in range(3):
-        _, past = decoder.step(ids[:, :, index], past, memory, index)
+        _, past, _ = decoder.step(ids[:, :, index], past, memory, index)
     # The first sentence swaps its beams, the second goes on twice from one.
     rows = [1, 0, 3, 3, 4, 5]
     past = decoder.reorder(past, rows)
     continued = ids.copy()
     continued[:, :, :3] = ids.reshape(-1, LENGTH)[rows].reshape(ids.shape)[:, :, :3]
     for index in range(3, LENGTH):
-        logits, past = decoder.step(ids[:, :, index], past, memory, index)
+        logits, past, _ = decoder.step(ids[:, :, index], past, memory, index)
         np.testing.assert_allclose(logits, uncached(model, continued)[:, :, index], atol=1e-5)
 
 
@@ -71,14 +102,18 @@ def test_a_step_runs_in_a_graph_with_the_index_as_a_tensor(make_model):
     ids = prefixes(6)
     decoder = IncrementalDecoder(model)
 
-    @tf.function(autograph=False)
+    @tf.function(autograph=False, input_signature=[tf.TensorSpec([None, BEAM, None], tf.int32)])
     def logits_of(ids):
-        memory, past = decoder.encode(tf.constant(SOURCE)), decoder.empty_past(len(SOURCE) * BEAM)
-        steps = []
+        decoder_ids = tf.transpose(ids, (2, 0, 1))
+        memory, past = (
+            decoder.encode(tf.constant(SOURCE), 3),
+            decoder.empty_past(len(SOURCE) * BEAM),
+        )
+        found = []
         for index in range(3):
-            logits, past = decoder.step(ids[:, :, index], past, memory, tf.constant(index))
-            steps.append(logits)
-        return tf.stack(steps, axis=2)
+            logits, past, _ = decoder.step(decoder_ids[index], past, memory, tf.constant(index))
+            found.append(logits)
+        return tf.stack(found, axis=2)
 
     np.testing.assert_allclose(logits_of(ids), uncached(model, ids)[:, :, :3], atol=1e-5)
 
@@ -87,32 +122,11 @@ def test_a_step_runs_in_a_graph_with_the_index_as_a_tensor(make_model):
 def test_half_precision_steps_are_near_the_uncached_models(make_model, policy):
     model = make_model(policy=policy)
     ids = prefixes(6)
-    expected = uncached(model, ids)
-    decoder = IncrementalDecoder(model)
-    memory, past = decoder.encode(SOURCE), decoder.empty_past(len(SOURCE) * BEAM)
-    for index in range(LENGTH):
-        logits, past = decoder.step(ids[:, :, index], past, memory, index)
-        assert logits.dtype == tf.float32
-        assert {part.dtype.name for pair in past for part in pair} == {policy[6:]}
-        tolerance = {"mixed_bfloat16": 0.2, "mixed_float16": 0.02}[policy]
-        np.testing.assert_allclose(logits, expected[:, :, index], atol=tolerance)
-
-
-def test_score_pairs_adds_up_the_log_probabilities_of_real_tokens(make_model):
-    model = make_model()
-    target_in = np.array([[2, 4, 5, 1], [2, 5, 0, 0], [2, 0, 0, 0]], np.int32)
-    target_out = np.array([[4, 5, 1, 3], [5, 3, 0, 0], [0, 0, 0, 0]], np.int32)
-    logits = model([SOURCE, target_in]).numpy().astype(np.float64)
-    log_p = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-    expected = [
-        sum(log_p[row, i, token] for i, token in enumerate(target_out[row]) if token)
-        for row in range(3)
-    ]
-    found = score_pairs(model, SOURCE, target_in, target_out)
-    assert found.dtype == tf.float32
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
-    alone = score_pairs(model, SOURCE[1:2, :2], target_in[1:2, :2], target_out[1:2, :2])
-    np.testing.assert_allclose(alone, expected[1:2], rtol=1e-5)
+    logits, past, _ = steps(model, ids)
+    assert logits.dtype == tf.float32
+    assert {part.dtype.name for pair in past for part in pair} == {policy[6:]}
+    tolerance = {"mixed_bfloat16": 0.2, "mixed_float16": 0.02}[policy]
+    np.testing.assert_allclose(logits, uncached(model, ids), atol=tolerance)
 
 
 def test_another_model_is_an_error_that_names_its_layers():

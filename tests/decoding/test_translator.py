@@ -5,8 +5,9 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer.config import DecodingConfig
-from keras_transformer.decoding.incremental import IncrementalDecoder, score_pairs
-from keras_transformer.decoding.search import beam_search
+from keras_transformer.decoding.beam import beam_search
+from keras_transformer.decoding.incremental import IncrementalDecoder
+from keras_transformer.decoding.scoring import score_pairs
 from keras_transformer.decoding.translator import TranslationGraph, Translator
 from keras_transformer.text.vocabulary import Vocabularies
 
@@ -47,7 +48,7 @@ def test_each_line_gets_what_the_search_finds_for_it_alone(translator, model, vo
     assert len(found) == len(LINES) and len({one[0].text for one in found}) > 3
     for line, (first, second) in zip(LINES, found, strict=True):
         ids, lengths, scores = beam_search(
-            IncrementalDecoder(model), pieces(vocabularies.source, line), 3, 0.6, 4, n_best=2
+            IncrementalDecoder(model), pieces(vocabularies.source, line), CONFIG, n_best=2
         )
         texts = [
             vocabularies.target.detokenize([row[:length].tolist()]).numpy()[0].decode()
@@ -83,14 +84,57 @@ def test_n_best_gives_lists_best_first_and_a_calls_options_replace_the_configure
 def test_blanks_alone_are_an_empty_line(make_model):
     vocabularies = Vocabularies.learn(LINES, LINES, "bpe", vocab_size=290)
     model = make_model(vocab_size=vocabularies.source.vocab_size)
-    graph = TranslationGraph(model, vocabularies, CONFIG)
+    graph = TranslationGraph(model, vocabularies, CONFIG.max_source_length)
     ids = graph.source_ids(tf.constant(["", "   ", "\u3000\t\u00a0\u2028", " a"])).numpy()
     assert ids[:3, 0].tolist() == [3, 3, 3] and not ids[:3, 1:].any() and ids[3, 0] != 3
 
 
-def test_a_long_line_is_cut_and_not_refused(translator):
+def test_a_long_line_is_cut_with_a_warning_and_not_refused(translator):
     words = LINES[3].split() * 30
-    assert translator([" ".join(words)]) == translator([" ".join(words[:40])])
+    with pytest.warns(UserWarning, match="1 of 2 lines have more than max_source_length=12 tokens"):
+        found = translator([" ".join(words), LINES[0]])
+    with pytest.warns(UserWarning, match="begins: 'a woman reads the red book"):
+        assert translator([" ".join(words[:40])]) == found[:1]
+
+
+def test_prefixes_are_what_translations_begin_with_line_by_line(translator):
+    prefixes = ["the book", "", "", "red", "", "dogs"]
+    found = translator(LINES, prefixes=prefixes)
+    for text, prefix, free in zip(found, prefixes, translator(LINES), strict=True):
+        assert text.startswith(prefix) if prefix else text == free
+    assert translator(LINES[::-1], prefixes=prefixes[::-1]) == found[::-1]
+
+
+def test_every_option_of_the_search_can_be_given_in_a_call(translator):
+    drawn = translator(LINES, n_best=4, temperature=1.0, seed=1)
+    assert drawn == translator(LINES, n_best=4, temperature=1.0, seed=1, batch_size=5)
+    assert drawn != translator(LINES, n_best=4, temperature=1.0, seed=2)
+    assert [len(texts) for texts in drawn] == [4] * len(LINES)  # more than there are beams
+    short = translator(LINES, max_length=2)
+    assert all(len(text.split()) <= 2 for text in short) and short != translator(LINES)
+
+
+def test_an_ensemble_of_one_model_twice_says_what_the_model_says(translator, model, vocabularies):
+    twice = Translator.from_model([model, model], vocabularies, CONFIG)
+    for found, expected in zip(
+        twice.translations(LINES), translator.translations(LINES), strict=True
+    ):
+        assert found[0].text == expected[0].text
+        np.testing.assert_allclose(found[0].score, expected[0].score, rtol=1e-4, atol=1e-6)
+
+
+def test_two_models_together_say_what_neither_says_alone(make_model, model, vocabularies):
+    size = vocabularies.source.vocab_size
+    models = [model, make_model(seed=8, vocab_size=size)]
+    alone = [Translator.from_model(one, vocabularies, CONFIG).translations(LINES) for one in models]
+    together = Translator.from_model(models, vocabularies, CONFIG)
+    found = together.translations(LINES)
+    assert found[0] not in (alone[0][0], alone[1][0])
+    texts = [one[0].text for one in found]
+    scores = together.score(LINES, texts)
+    for line, one, score in zip(LINES, found, scores, strict=True):
+        if line and not one[0].text.startswith(" "):  # the text may be spelt in other pieces
+            assert score <= 0.0 and np.isfinite(score)
 
 
 def test_changed_weights_change_what_a_translator_says(make_model, vocabularies):
@@ -104,20 +148,30 @@ def test_changed_weights_change_what_a_translator_says(make_model, vocabularies)
     assert translator.translations(LINES[:1]) == before
 
 
-def test_the_score_of_a_pair_is_its_log_probability(model, vocabularies):
-    graph = TranslationGraph(model, vocabularies, CONFIG)
-    found = graph.score(tf.constant(LINES), tf.constant(LINES[::-1]))
-    for source, target, score in zip(LINES, LINES[::-1], found.numpy(), strict=True):
+def test_the_score_of_a_pair_is_its_log_probability(translator, model, vocabularies):
+    found = translator.score(LINES, LINES[::-1])
+    for source, target, score in zip(LINES, LINES[::-1], found, strict=True):
         out = np.array([[*vocabularies.target.tokenize([target]).to_list()[0], 3]], np.int32)
         target_in = np.insert(out[:, :-1], 0, 2, axis=1)
         expected = score_pairs(model, pieces(vocabularies.source, source), target_in, out)
         np.testing.assert_allclose(score, expected[0], rtol=1e-4)
 
 
-def test_mistaken_calls_are_errors_that_name_the_remedy(translator):
-    with pytest.raises(ValueError, match="one string; give"):
-        translator("dogs run")
-    with pytest.raises(ValueError, match="`beam_size` should be at least 1"):
-        translator(LINES, beam_size=0)
-    with pytest.raises(ValueError, match="at most beam_size=3. Received: n_best=4"):
-        translator(LINES, n_best=4)
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda t: t("dogs run"), "one string; give"),
+        (lambda t: t(LINES, beam_size=0), "beam_size should be at least 1"),
+        (lambda t: t([], alpha=-1), "alpha should be 0 or more"),
+        (lambda t: t(LINES, n_best=4), "at most beam_size=3. Received: n_best=4"),
+        (lambda t: t(LINES, n_best=0, temperature=1.0), "at least 1"),
+        (lambda t: t(LINES, prefixes=["a"]), "`prefixes` should be 6, one a line. Received: 1"),
+        (lambda t: t.score(LINES, ["a"]), "`targets` should be 6"),
+        (lambda t: t(LINES, top_k=5), "Set temperature above 0"),
+        (lambda t: t(LINES, max_source_length=9), "make another Translator"),
+        (lambda t: t(LINES, beams=9), "no field 'beams'. It has: alpha, .*beam_size"),
+    ],
+)
+def test_mistaken_calls_are_errors_that_name_the_remedy(translator, call, message):
+    with pytest.raises(ValueError, match=message):
+        call(translator)

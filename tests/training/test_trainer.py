@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ from keras_transformer.data.encoding import encode_pairs
 from keras_transformer.decoding.translator import Translator
 from keras_transformer.model import build_transformer
 from keras_transformer.text.vocabulary import Vocabularies
-from keras_transformer.training.checkpoints import named_variables
+from keras_transformer.training.checkpoints import Checkpoints, named_variables
 from keras_transformer.training.strategy import make_strategy
 from keras_transformer.training.trainer import Interrupted, Trainer
 
@@ -52,12 +53,14 @@ def vocabularies(text):
     return Vocabularies.learn(text.source, text.target, vocab_size=500)
 
 
-def make_trainer(run_dir, text, vocabularies, model=MODEL, training=TRAINING, **kwargs):
+def make_trainer(
+    run_dir, text, vocabularies, model=MODEL, training=TRAINING, strategy=None, **kwargs
+):
     pairs = encode_pairs(text, vocabularies, training.max_length)
     batches = TokenBatches(pairs, training.batch_tokens, training.num_buckets, training.seed)
     identity = {"model": model.to_dict(), "batches": batches.settings}
     make = lambda: build_transformer(model)
-    strategy = make_strategy("single")
+    strategy = strategy or make_strategy("single")
     return Trainer(make, training, model.d_model, batches, strategy, run_dir, identity, **kwargs)
 
 
@@ -265,41 +268,54 @@ def test_moving_averages_are_evaluated_saved_and_averaged_in_the_weights_place(
     assert_same(snapshot(again), snapshot(trainer))
 
 
-_KILLED = """
+_PROCESS = """
 import pathlib, sys
-sys.path.insert(0, sys.argv[1])
+import tensorflow as tf
+tests, run_dir, replicas, steps = sys.argv[1:]
+cpu, one = tf.config.list_physical_devices("CPU")[0], tf.config.LogicalDeviceConfiguration()
+tf.config.set_logical_device_configuration(cpu, [one] * int(replicas))
+sys.path.insert(0, tests)
 from test_trainer import *
 from test_trainer import MODEL, TRAINING
 text = demo_text()
 vocabularies = Vocabularies.learn(text.source, text.target, vocab_size=500)
-training = dataclasses.replace(TRAINING, checkpoint_steps=1, steps=100000)
-trainer = make_trainer(pathlib.Path(sys.argv[2]), text, vocabularies, training=training)
+training = dataclasses.replace(TRAINING, checkpoint_steps=1, steps=int(steps))
+strategy = make_strategy("single" if replicas == "1" else "mirrored")
+trainer = make_trainer(pathlib.Path(run_dir), text, vocabularies, MODEL, training, strategy)
 trainer.resume()
 print("ready", flush=True)
 trainer.train()
+np.savez(pathlib.Path(run_dir) / "end.npz", **snapshot(trainer))
 """
 
 
+def start(run_dir, replicas, steps):
+    """A training in a process of its own, which has just begun or gone on."""
+    folder = str(pathlib.Path(__file__).parent)
+    command = [sys.executable, "-c", _PROCESS, folder, str(run_dir), str(replicas), str(steps)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
 @pytest.mark.slow
-def test_kill_9_at_any_moment_loses_nothing_but_the_time_since(tmp_path, text, vocabularies):
+@pytest.mark.parametrize(("replicas", "kills"), [(1, 10), (2, 2)])
+def test_kill_9_at_any_moment_loses_nothing_but_the_time_since(tmp_path, replicas, kills):
     """A checkpoint after every update makes most moments ones of writing."""
     generator = np.random.default_rng(7)
-    run_dir = tmp_path / "killed"
-    for _ in range(10):
-        command = [sys.executable, "-c", _KILLED, __file__.rsplit("/", 1)[0], str(run_dir)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        assert process.stdout.readline() == "ready\n"
-        time.sleep(generator.uniform(2.0, 12.0))
+    wait = 2.0 if replicas == 1 else 25.0  # (several devices trace each shape anew)
+    for _ in range(kills):
+        process = start(tmp_path / "killed", replicas, 100_000)
+        time.sleep(generator.uniform(wait, wait + 10.0))
         process.send_signal(signal.SIGKILL)
         process.wait()
-    killed = make_trainer(run_dir, text, vocabularies)
-    assert killed.resume()
-    step = killed.progress.step
-    assert step > 10
-    training = dataclasses.replace(TRAINING, steps=step)
-    whole = make_trainer(tmp_path / "whole", text, vocabularies, training=training)
-    whole.train()
-    assert_same(snapshot(killed), snapshot(whole))
+    steps = Checkpoints(tmp_path / "killed" / "checkpoints").steps()[-1]
+    assert steps > kills
+    ends = []
+    for name in ("killed", "whole"):
+        assert start(tmp_path / name, replicas, steps + 1).wait() == 0
+        ends.append(dict(np.load(tmp_path / name / "end.npz")))
+    assert_same(*ends)
 
 
 @pytest.mark.slow

@@ -6,24 +6,28 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID
-from keras_transformer.decoding.incremental import IncrementalDecoder, score_pairs
-from keras_transformer.decoding.search import beam_search, length_penalty
+from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, DecodingConfig
+from keras_transformer.decoding.beam import beam_search
+from keras_transformer.decoding.hypotheses import length_penalty
+from keras_transformer.decoding.incremental import IncrementalDecoder
+from keras_transformer.decoding.sampling import greedy_search
+from keras_transformer.decoding.scoring import attention_weights, score_pairs
 
 TOKENS = (1, 4, 5)  # what a vocabulary of 6 leaves beside the marks
 SOURCE = np.array([[4, 3, 0, 0], [5, 1, 3, 0], [0, 0, 0, 0], [1, 5, 4, 3], [3, 0, 0, 0]], np.int32)
 ALPHAS = pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
 
 
-def search(model, source, **options):
-    return beam_search(IncrementalDecoder(model), tf.constant(source), **options)
+def search(model, source, n_best=1, prefix_ids=None, **options):
+    decoder, config = IncrementalDecoder(model), DecodingConfig(**options)
+    return beam_search(decoder, tf.constant(source), config, n_best, prefix_ids)
 
 
-def graph(model, **options):
+def graph(model, n_best=1, **options):
     """The search as a graph of any batch size and length."""
-    decoder = IncrementalDecoder(model)
+    decoder, config = IncrementalDecoder(model), DecodingConfig(**options)
     return tf.function(
-        lambda source: beam_search(decoder, source, **options),
+        lambda source: beam_search(decoder, source, config, n_best),
         input_signature=[tf.TensorSpec((None, None), tf.int32)],
         autograph=False,
     )
@@ -56,6 +60,14 @@ def every_hypothesis(limit):
 
 def penalised(log_p, length, alpha):
     return log_p / ((5 + length) / 6) ** alpha
+
+
+def coverage(model, source, hypothesis, beta):
+    """The coverage penalty of Wu et al., of the whole model's attention weights."""
+    target_in = np.array([[BEGIN_ID, *hypothesis[:-1]]], np.int32)
+    weights = attention_weights(model, source, target_in).memory[-1].numpy()[0].mean(0)
+    given = weights.sum(0)[source[0] != PAD_ID]
+    return beta * np.log(np.minimum(given, 1.0)).sum()
 
 
 def results(found, row):
@@ -156,7 +168,11 @@ def test_the_search_waits_for_a_longer_hypothesis_that_the_penalty_lets_win(
 )
 def test_a_beam_of_one_is_greedy_search(make_model, seed, changes):
     model = make_model(seed, vocab_size=12, **changes)
-    found = search(model, SOURCE, beam_size=1, alpha=0.6, extra_length=4)
+    options = {"beam_size": 1, "alpha": 0.6, "extra_length": 4, "beta": 0.2}
+    found = search(model, SOURCE, **options)
+    greedy = greedy_search(
+        IncrementalDecoder(model), tf.constant(SOURCE), DecodingConfig(**options)
+    )
     for row in (0, 1, 3):
         source, ids = SOURCE[row : row + 1], [BEGIN_ID]
         while len(ids) - 1 < len(real(source[0])) + 4 and ids[-1] != END_ID:
@@ -164,9 +180,14 @@ def test_a_beam_of_one_is_greedy_search(make_model, seed, changes):
             logits[[PAD_ID, BEGIN_ID]] = -np.inf
             ids.append(int(logits.argmax()))
         score = penalised(log_probs(model, source[0], [tuple(ids[1:])])[0], len(ids) - 1, 0.6)
-        ((found_ids, found_score),) = results(found, row)
-        assert found_ids == tuple(t for t in ids[1:] if t != END_ID)
-        np.testing.assert_allclose(found_score, score, rtol=1e-4)
+        score += coverage(model, source, ids[1:], beta=0.2)
+        expected_ids = tuple(t for t in ids[1:] if t != END_ID)
+        for way in (found, greedy):
+            ((found_ids, found_score),) = results(way, row)
+            assert found_ids == expected_ids
+            np.testing.assert_allclose(found_score, score, rtol=1e-4)
+    for row in (2, 4):  # nothing to translate
+        assert results(found, row) == results(greedy, row) == [((), 0.0)]
     assert found.lengths.numpy().max() > 2
 
 
@@ -269,17 +290,29 @@ def test_a_source_of_nothing_gives_nothing_at_score_0_and_harms_no_neighbour(mak
     assert alone.ids.shape[:2] == (2, 3) and not alone.ids.numpy().any()
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"beam_size": 0}, "`beam_size` should be at least 1. Received: beam_size=0"),
-        ({"alpha": -0.1}, "`alpha` should be at least 0. Received: alpha=-0.1"),
-        ({"alpha": float("inf")}, "`alpha` should be finite. Received: alpha=inf"),
-        ({"extra_length": 0}, "`extra_length` should be at least 1. Received: extra_length=0"),
-        ({"n_best": 0}, "`n_best` should be at least 1. Received: n_best=0"),
-        ({"beam_size": 2, "n_best": 3}, "at most beam_size=2. Received: n_best=3. Raise beam_size"),
-    ],
-)
-def test_options_out_of_range_are_errors_that_name_them(make_model, options, message):
-    with pytest.raises(ValueError, match=message):
-        search(make_model(), SOURCE, **options)
+def test_the_coverage_penalty_chooses_among_the_hypotheses_that_ended(make_model):
+    """With the same beam, results are the same hypotheses, scored and sorted anew."""
+    model = make_model(6)
+    options = {"beam_size": 324, "alpha": 0.6, "extra_length": 2}
+    differs = False
+    for row in (0, 1):
+        source = SOURCE[row : row + 1]
+        limit = len(real(SOURCE[row])) + 2
+        hypotheses = list(every_hypothesis(limit))
+        scores = penalised(
+            log_probs(model, SOURCE[row], hypotheses), np.array(list(map(len, hypotheses))), 0.6
+        )
+        plain = int(np.argmax(scores))
+        scores += [coverage(model, source, h, beta=0.7) for h in hypotheses]
+        best = int(np.argmax(scores))
+        differs |= best != plain
+        ((ids, score),) = results(search(model, source, beta=0.7, **options), 0)
+        assert ids == tuple(t for t in hypotheses[best] if t != END_ID)
+        np.testing.assert_allclose(score, scores[best], rtol=1e-4)
+    assert differs
+
+
+@pytest.mark.parametrize("n_best", [0, 3])
+def test_more_results_than_beams_are_an_error_that_names_the_remedy(make_model, n_best):
+    with pytest.raises(ValueError, match=f"beam_size=2. Received: n_best={n_best}. Raise"):
+        search(make_model(), SOURCE, beam_size=2, n_best=n_best)

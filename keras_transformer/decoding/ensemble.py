@@ -1,0 +1,45 @@
+"""Several models that search as one."""
+
+from __future__ import annotations
+
+import math
+
+import tensorflow as tf
+
+from keras_transformer.decoding.incremental import IncrementalDecoder, Memory
+
+
+class EnsembleDecoder:
+    """Several models as one, whose probabilities are the mean of theirs.
+
+    Args:
+        decoders: `IncrementalDecoder`s of models with the same vocabularies.
+
+    Example:
+        >>> decoder = EnsembleDecoder([IncrementalDecoder(model) for model in models])
+    """
+
+    def __init__(self, decoders: list[IncrementalDecoder]):
+        self._decoders = decoders
+        known = [d.max_positions for d in decoders if d.max_positions is not None]
+        self.max_positions = min(known, default=None)
+
+    def encode(self, source_ids, max_steps) -> list[Memory]:
+        """Each model's memory; see `IncrementalDecoder.encode`."""
+        return [decoder.encode(source_ids, max_steps) for decoder in self._decoders]
+
+    def empty_past(self, rows):
+        """Each model's keys and values before the first step."""
+        return [decoder.empty_past(rows) for decoder in self._decoders]
+
+    def step(self, ids, past, memory: list[Memory], index):
+        """See `IncrementalDecoder.step`; the logits are the logarithm of the mean probability."""
+        parts = zip(self._decoders, past, memory, strict=True)
+        logits, pasts, attentions = zip(
+            *(decoder.step(ids, one, its, index) for decoder, one, its in parts), strict=True
+        )
+        log_probs = tf.stack([tf.nn.log_softmax(one) for one in logits])
+        mean = tf.reduce_logsumexp(log_probs, axis=0) - math.log(len(logits))
+        return mean, list(pasts), tf.add_n(attentions) / len(attentions)
+
+    reorder = staticmethod(IncrementalDecoder.reorder)

@@ -1,0 +1,173 @@
+"""One token at a time: the likeliest (greedy search), or drawn at random (sampling)."""
+
+from __future__ import annotations
+
+import typing
+
+import tensorflow as tf
+
+from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, DecodingConfig
+from keras_transformer.decoding.constraints import Constraints, never_output
+from keras_transformer.decoding.hypotheses import (
+    Hypotheses,
+    coverage_penalty,
+    hypotheses_of,
+    length_penalty,
+)
+
+
+class _State(typing.NamedTuple):
+    step: tf.Tensor  # int32 scalar, tokens so far
+    done: tf.Tensor  # bool [batch, count]
+    ids: tf.Tensor  # int32 [batch, count, step + 1], from the begin mark
+    log_probs: tf.Tensor  # float32 [batch, count]
+    lengths: tf.Tensor  # int32 [batch, count], end mark included
+    past: list  # the decoder's keys and values
+    coverage: tf.Tensor  # float32 [batch, count, source_length or 0], attention given
+
+
+def greedy_search(decoder, source_ids, config: DecodingConfig, prefix_ids=None) -> Hypotheses:
+    """Takes the likeliest token at each step: what a beam of one finds, at less cost.
+
+    Args: see `beam_search`.
+
+    Example:
+        >>> best = greedy_search(IncrementalDecoder(model), source_ids, DecodingConfig())
+    """
+
+    def likeliest(log_probs, step):
+        return tf.argmax(log_probs, axis=-1, output_type=tf.int32)
+
+    return _token_by_token(decoder, source_ids, config, 1, prefix_ids, likeliest)
+
+
+def sample(
+    decoder, source_ids, config: DecodingConfig, count: int = 1, prefix_ids=None, seed=None
+) -> Hypotheses:
+    """Draws each token from the model's distribution, or from a part of it.
+
+    Args:
+        decoder, source_ids, prefix_ids: See `beam_search`.
+        config: The options; `temperature` is above 0.
+        count: Samples a sentence, each drawn for itself: they may be equal.
+        seed: int32 scalar, `config.seed` by default. What is drawn depends on it and on the
+            sentence, and not on the others in the batch.
+
+    Returns:
+        The samples, the best first, scored by the model's own probabilities, whatever the
+        temperature.
+
+    Example:
+        >>> config = DecodingConfig(temperature=0.8, top_p=0.95)
+        >>> samples = sample(IncrementalDecoder(model), source_ids, config, count=5, seed=1)
+    """
+    if count < 1:
+        raise ValueError(f"`count` should be at least 1. Received: count={count}.")
+    most = Constraints(config, source_ids, prefix_ids, decoder.max_positions).max_steps
+    seed = tf.convert_to_tensor(config.seed if seed is None else seed, tf.int32)
+    numbers = _uniform_numbers(source_ids, most, count, seed)
+
+    def drawn(log_probs, step):
+        return draw(log_probs, numbers[:, step], config)
+
+    found = _token_by_token(decoder, source_ids, config, count, prefix_ids, drawn)
+    scores, order = tf.math.top_k(found.scores, count)
+    ids, lengths = (tf.gather(part, order, batch_dims=1) for part in (found.ids, found.lengths))
+    return Hypotheses(ids, lengths, scores)
+
+
+def draw(log_probs, numbers, config: DecodingConfig):
+    """A token from each distribution, cut as `top_k` and `top_p` say.
+
+    Args:
+        log_probs: float32 `[batch, count, vocab_size]`.
+        numbers: float32 `[batch, count]`, uniform from 0 to below 1.
+        config: The options.
+
+    Returns:
+        int32 `[batch, count]`.
+    """
+    vocab_size = log_probs.shape[-1]
+    most = min(config.top_k or vocab_size, vocab_size)
+    values, tokens = tf.math.top_k(log_probs / config.temperature, most)
+    sums = tf.cumsum(tf.nn.softmax(values), axis=-1)
+    before = tf.pad(sums[..., :-1], ((0, 0), (0, 0), (1, 0)))
+    sums = tf.where(before < config.top_p, sums, 0.0)  # the token that reaches top_p is kept
+    wanted = numbers[..., None] * tf.reduce_max(sums, axis=-1, keepdims=True)
+    place = tf.argmax(tf.cast(sums > wanted, tf.int32), axis=-1)  # the first such
+    return tf.gather(tokens, place, batch_dims=2)
+
+
+def _uniform_numbers(source_ids, steps, count: int, seed):
+    """float32 `[batch, steps, count]` by a seed and each sentence's own ids."""
+    length = tf.shape(source_ids)[1]
+    factors = tf.random.stateless_uniform([length], [0, 0], None, None, tf.int32)
+    keys = tf.reduce_sum(source_ids * factors, axis=1)  # (it wraps; padding adds nothing)
+    numbers = tf.map_fn(
+        lambda key: tf.random.stateless_uniform([steps, count], tf.stack([seed, key])),
+        tf.pad(keys, [[0, 1]]),  # (over no sentence at all it would not know the shape)
+        fn_output_signature=tf.float32,
+    )
+    return numbers[:-1]
+
+
+def _token_by_token(decoder, source_ids, config, count, prefix_ids, choose) -> Hypotheses:
+    batch = tf.shape(source_ids)[0]
+    constraints = Constraints(config, source_ids, prefix_ids, decoder.max_positions)
+    limits = constraints.limits
+    memory = decoder.encode(source_ids, constraints.max_steps)
+
+    def is_running(state: _State):
+        return ~tf.reduce_all(state.done)
+
+    def advance(state: _State):
+        logits, past, attention = decoder.step(state.ids[:, :, -1], state.past, memory, state.step)
+        log_probs = tf.nn.log_softmax(logits) + never_output(logits.shape[-1])
+        log_probs = constraints.apply(log_probs, state.ids, state.step)
+        tokens = choose(log_probs, state.step)
+        step, going = state.step + 1, ~state.done
+        chosen = tf.gather(log_probs, tokens, batch_dims=2)
+        return (
+            _State(
+                step=step,
+                done=state.done | (tokens == END_ID) | (step >= limits)[:, None],
+                ids=tf.concat([state.ids, tf.where(going, tokens, PAD_ID)[:, :, None]], axis=2),
+                log_probs=state.log_probs + tf.where(going, chosen, 0.0),
+                lengths=tf.where(going, step, state.lengths),
+                past=past,
+                coverage=state.coverage + tf.where(going[:, :, None], attention, 0.0)
+                if config.beta
+                else state.coverage,
+            ),
+        )
+
+    done = tf.repeat((limits == 0)[:, None], count, axis=1)
+    source_length = tf.shape(source_ids)[1] if config.beta else 0
+    start = _State(
+        step=tf.constant(0),
+        done=done,
+        ids=tf.fill((batch, count, 1), BEGIN_ID),
+        log_probs=tf.zeros((batch, count)),
+        lengths=tf.zeros((batch, count), tf.int32),
+        past=decoder.empty_past(batch * count),
+        coverage=tf.zeros((batch, count, source_length)),
+    )
+    grows = tf.TensorShape([None, count, None])
+    fixed = tf.TensorShape([None, count])
+    invariants = _State(
+        step=tf.TensorShape([]),
+        done=fixed,
+        ids=grows,
+        log_probs=fixed,
+        lengths=fixed,
+        past=tf.nest.map_structure(
+            lambda t: tf.TensorShape([None, t.shape[1], None, t.shape[3]]), start.past
+        ),
+        coverage=grows,
+    )
+    (end,) = tf.while_loop(is_running, advance, (start,), (invariants,))
+    scores = end.log_probs / length_penalty(end.lengths, config.alpha)
+    if config.beta:
+        penalty = coverage_penalty(end.coverage, source_ids, config.beta)
+        scores += tf.where(done, 0.0, penalty)
+    return hypotheses_of(end.ids[:, :, 1:], scores)

@@ -1,0 +1,83 @@
+"""What a model says of given pairs: their log probability, and where it looks."""
+
+from __future__ import annotations
+
+import math
+import typing
+
+import keras
+import tensorflow as tf
+
+from keras_transformer.layers.masks import padding_mask
+
+
+def score_pairs(models, source_ids, target_ids, target_out):
+    """Log probability of given targets.
+
+    Args:
+        models: From `build_transformer`; or a list of several, whose probabilities are averaged.
+        source_ids: int32 `[batch, source_length]`.
+        target_ids: int32 `[batch, target_length]`, from the begin mark.
+        target_out: int32 `[batch, target_length]`, to the end mark; 0 where it pads.
+
+    Returns:
+        float32 `[batch]`, the sum over the tokens, end mark included.
+
+    Example:
+        >>> score_pairs(model, [[5, 7, 3]], [[2, 6, 9]], [[6, 9, 3]])
+    """
+    models = models if isinstance(models, (list, tuple)) else [models]
+    each = [tf.nn.log_softmax(model([source_ids, target_ids], training=False)) for model in models]
+    log_probs = each[0]
+    if len(each) > 1:
+        log_probs = tf.reduce_logsumexp(tf.stack(each), axis=0) - math.log(len(each))
+    chosen = tf.gather(log_probs, target_out, batch_dims=2)
+    return tf.reduce_sum(tf.where(padding_mask(target_out)[:, 0, 0], chosen, 0.0), axis=1)
+
+
+class AttentionWeights(typing.NamedTuple):
+    """Every layer's attention weights (figures 3 to 5), a list with an entry a layer.
+
+    Attributes:
+        encoder: float32 `[batch, heads, source_length, source_length]`.
+        decoder: float32 `[batch, heads, target_length, target_length]`.
+        memory: float32 `[batch, heads, target_length, source_length]`, from decoder to encoder.
+    """
+
+    encoder: list
+    decoder: list
+    memory: list
+
+
+def attention_weights(model: keras.Model, source_ids, target_ids) -> AttentionWeights:
+    """Where every position of a pair looks: row i, column j is how much of j position i takes.
+
+    Args:
+        model: From `build_transformer`.
+        source_ids: int32 `[batch, source_length]`.
+        target_ids: int32 `[batch, target_length]`, from the begin mark.
+
+    Example:
+        >>> weights = attention_weights(model, [[5, 7, 3]], [[2, 6, 9]])
+        >>> weights.memory[-1].shape  # of the last layer
+        TensorShape([1, 8, 3, 3])
+    """
+    source_mask, target_mask, memory_mask = model.get_layer("masks")(source_ids, target_ids)
+    names = {layer.name for layer in model.layers}
+
+    def embedded(ids, side):
+        embedding = model.get_layer("embedding" if "embedding" in names else f"{side}_embedding")
+        return model.get_layer(f"{side}_positions")(embedding(ids))
+
+    memory, encoder = model.get_layer("encoder")(
+        embedded(source_ids, "source"), source_mask, return_weights=True
+    )
+    _, pairs = model.get_layer("decoder")(
+        embedded(target_ids, "target"),
+        memory,
+        self_mask=target_mask,
+        memory_mask=memory_mask,
+        return_weights=True,
+    )
+    decoder, to_memory = (list(weights) for weights in zip(*pairs, strict=True))
+    return AttentionWeights(encoder, decoder, to_memory)

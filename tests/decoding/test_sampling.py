@@ -1,0 +1,126 @@
+"""Samples follow the model's distribution; they depend on the seed and the sentence alone."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from keras_transformer.config import BEGIN_ID, END_ID, DecodingConfig
+from keras_transformer.decoding.incremental import IncrementalDecoder
+from keras_transformer.decoding.sampling import draw, greedy_search, sample
+from keras_transformer.decoding.scoring import score_pairs
+
+PROBABILITIES = np.array([0.05, 0.4, 0.25, 0.1, 0.2])
+LOG_PROBS = tf.constant(np.log(PROBABILITIES)[None, None], tf.float32)
+SOURCE = np.array([[4, 3, 0, 0], [5, 1, 3, 0], [4, 3, 0, 0], [0, 0, 0, 0]], np.int32)
+
+
+def frequencies(**options):
+    """How often each token is drawn over an even grid of random numbers."""
+    config = DecodingConfig(**{"temperature": 1.0, **options})
+    numbers = (np.arange(10_000, dtype=np.float32) + 0.5) / 10_000
+    tokens = draw(tf.repeat(LOG_PROBS, len(numbers), axis=1), tf.constant(numbers[None]), config)
+    return np.bincount(tokens.numpy()[0], minlength=5) / len(numbers)
+
+
+def kept(*tokens):
+    """The distribution cut to some tokens."""
+    cut = np.where(np.isin(np.arange(5), tokens), PROBABILITIES, 0.0)
+    return cut / cut.sum()
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, PROBABILITIES),
+        ({"temperature": 2.0}, PROBABILITIES**0.5 / (PROBABILITIES**0.5).sum()),
+        ({"temperature": 0.25}, PROBABILITIES**4 / (PROBABILITIES**4).sum()),
+        ({"top_k": 2}, kept(1, 2)),
+        ({"top_k": 99}, PROBABILITIES),
+        ({"top_p": 0.3}, kept(1)),
+        ({"top_p": 0.6}, kept(1, 2)),
+        ({"top_p": 0.7}, kept(1, 2, 4)),
+        ({"top_k": 2, "top_p": 0.99}, kept(1, 2)),
+        ({"top_p": 1e-6}, kept(1)),
+    ],
+    ids=str,
+)
+def test_tokens_are_drawn_as_often_as_their_probability_says(options, expected):
+    np.testing.assert_allclose(frequencies(**options), expected, atol=2e-3)
+
+
+@pytest.mark.parametrize("number", [0.0, 1.0 - 2.0**-24])
+def test_a_token_that_may_not_come_is_never_drawn(number):
+    banned = tf.where([[[True, True, False, True, True]]], -np.inf, LOG_PROBS)
+    assert draw(banned, tf.constant([[number]]), DecodingConfig(temperature=1.0)).numpy() == 2
+
+
+def samples(model, source, count=4, seed=0, **options):
+    config = DecodingConfig(**{"temperature": 1.0, "extra_length": 4, **options})
+    return sample(IncrementalDecoder(model), tf.constant(source), config, count, seed=seed)
+
+
+def test_samples_follow_the_models_distribution(make_model):
+    """The share of each first token among 4,000 samples; three standard deviations at most."""
+    model = make_model(1, vocab_size=9)
+    found = samples(model, SOURCE[:1], count=4000, extra_length=1)
+    first = np.where(found.lengths[0] > 0, found.ids[0, :, 0], END_ID)
+    logits = model([SOURCE[:1], np.array([[BEGIN_ID]])])[0, 0].numpy().astype(np.float64)
+    logits[[0, BEGIN_ID]] = -np.inf
+    expected = np.exp(logits) / np.exp(model([SOURCE[:1], np.array([[BEGIN_ID]])])[0, 0]).sum()
+    expected /= expected.sum()
+    share = np.bincount(first, minlength=9) / 4000
+    deviation = np.sqrt(expected * (1 - expected) / 4000)
+    assert np.all(np.abs(share - expected) <= 4 * deviation + 1e-9)
+
+
+def test_samples_are_sorted_and_scored_by_the_models_own_probabilities(make_model):
+    model = make_model(2, vocab_size=9)
+    found = samples(model, SOURCE, temperature=1.5, alpha=0.6)
+    for row in (0, 1):
+        scores = found.scores[row].numpy()
+        assert list(scores) == sorted(scores, reverse=True)
+        limit = np.count_nonzero(SOURCE[row]) + 4
+        for ids, length, score in zip(found.ids[row], found.lengths[row], scores, strict=True):
+            out = ids.numpy()[: int(length)].tolist()
+            out = np.array([out if len(out) == limit else [*out, END_ID]], np.int32)
+            log_p = score_pairs(
+                model, SOURCE[row : row + 1], np.insert(out[:, :-1], 0, BEGIN_ID, 1), out
+            )
+            penalty = ((5 + out.shape[1]) / 6) ** 0.6
+            np.testing.assert_allclose(score, log_p[0] / penalty, rtol=1e-4)
+    assert not found.ids[3].numpy().any() and not found.scores[3].numpy().any()
+
+
+def test_what_is_drawn_depends_on_the_seed_and_the_sentence_and_not_on_the_batch(make_model):
+    model = make_model(2, vocab_size=20, d_model=16)
+    found = samples(model, SOURCE)
+    again, other = samples(model, SOURCE), samples(model, SOURCE, seed=1)
+    np.testing.assert_array_equal(found.ids, again.ids)
+    assert not np.array_equal(found.ids, other.ids)
+    np.testing.assert_array_equal(found.ids[0], found.ids[2])  # the same sentence
+    assert len({tuple(ids) for ids in found.ids[1].numpy()}) > 1  # samples of one sentence differ
+    neighbour = np.array([[7, 8, 9, 10, 11, 12, 13, 14, 15, 3]], np.int32)
+    batch = np.concatenate([neighbour, np.pad(SOURCE[1:2], ((0, 0), (0, 6)))])
+    together, alone = samples(model, batch), samples(model, SOURCE[1:2, :3])
+    np.testing.assert_allclose(together.scores[1], alone.scores[0], rtol=1e-5)
+    width = alone.ids.shape[2]
+    np.testing.assert_array_equal(together.ids[1, :, :width], alone.ids[0])
+
+
+def test_no_sentence_gives_no_sample(make_model):
+    assert samples(make_model(), SOURCE[:0]).ids.shape[:2] == (0, 4)
+
+
+def test_a_cold_sample_is_the_greedy_result(make_model):
+    model = make_model(2, vocab_size=9)
+    cold = samples(model, SOURCE, count=1, temperature=1e-4)
+    greedy = greedy_search(
+        IncrementalDecoder(model), tf.constant(SOURCE), DecodingConfig(extra_length=4)
+    )
+    np.testing.assert_array_equal(cold.ids, greedy.ids)
+    np.testing.assert_allclose(cold.scores, greedy.scores, rtol=1e-5)
+
+
+def test_no_sample_at_all_is_an_error(make_model):
+    with pytest.raises(ValueError, match="`count` should be at least 1. Received: count=0"):
+        samples(make_model(), SOURCE, count=0)
