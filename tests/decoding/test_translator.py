@@ -19,7 +19,7 @@ LINES = [
     "the child sees",
     "horse",
 ]
-CONFIG = DecodingConfig(beam_size=3, extra_length=4, batch_size=2, max_source_length=12)
+CONFIG = DecodingConfig(beam_size=3, extra_length=4, batch_size=2, max_source_length=50)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_blanks_alone_are_an_empty_line(make_model):
 
 def test_a_long_line_is_cut_with_a_warning_and_not_refused(translator):
     words = LINES[3].split() * 30
-    with pytest.warns(UserWarning, match="1 of 2 lines have more than max_source_length=12 tokens"):
+    with pytest.warns(UserWarning, match="1 of 2 lines have more than max_source_length=50 tokens"):
         found = translator([" ".join(words), LINES[0]])
     with pytest.warns(UserWarning, match="begins: 'a woman reads the red book"):
         assert translator([" ".join(words[:40])]) == found[:1]
