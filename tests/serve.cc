@@ -12,7 +12,6 @@
 
 #include "tensorflow/c/c_api.h"
 #include "tensorflow/cc/saved_model/loader.h"
-#include "tensorflow/cc/saved_model/tag_constants.h"
 #include "tensorflow/core/framework/tensor.h"
 
 namespace tf = tensorflow;
@@ -80,7 +79,7 @@ int main(int argc, char** argv) {
                                                     {"source_lengths", lengths}};
   tf::SavedModelBundle bundle;
   tf::Status status = tf::LoadSavedModel(tf::SessionOptions(), tf::RunOptions(), argv[1],
-                                         {tf::kSavedModelTagServe}, &bundle);
+                                         {"serve"}, &bundle);
   if (!status.ok()) {
     std::cerr << status << '\n';
     return 1;
