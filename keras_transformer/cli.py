@@ -16,11 +16,11 @@ from keras_transformer.console import run_command
 from keras_transformer.convert import to_ctranslate2
 from keras_transformer.data.corpus import read_parallel_files
 from keras_transformer.decoding.translator import Translator
-from keras_transformer.evaluation.bleu import TOKENIZERS, corpus_bleu
+from keras_transformer.evaluation.bleu import TOKENIZERS, corpus_bleu, make_metric
 from keras_transformer.export import describe, export_saved_model, load, next_version
 from keras_transformer.run_directory import average_run, load_run, load_runs, parse_value
 from keras_transformer.storage import STORAGES
-from keras_transformer.text.lines import iter_lines, write_lines
+from keras_transformer.text.lines import check_writable, iter_lines, write_lines
 
 _BLOCK = 2048  # lines read, sorted by length and translated at a time
 
@@ -32,6 +32,7 @@ def main(argv: list[str] | None = None) -> int:
 
     translate = commands.add_parser("translate", help="translate text, a sentence a line")
     _add_model(translate)
+    _add_search(translate)
     translate.add_argument("--input", default="/dev/stdin", help="a text file (default: stdin)")
     translate.add_argument("--output", help="the file to write (default: stdout)")
     translate.add_argument(
@@ -52,6 +53,7 @@ def main(argv: list[str] | None = None) -> int:
 
     evaluate = commands.add_parser("evaluate", help="translate a text and score it (sacreBLEU)")
     _add_model(evaluate)
+    _add_search(evaluate)
     evaluate.add_argument("--source", required=True, help="text to translate")
     evaluate.add_argument("--reference", required=True, help="its translation")
     evaluate.add_argument("--tokenizer", default="13a", choices=TOKENIZERS, help="sacreBLEU's")
@@ -110,7 +112,6 @@ def _add_model(parser) -> None:
         nargs="+",
         help="of a run: average (the default), best, last or a step; several: an ensemble",
     )
-    _add_search(parser)
 
 
 def _add_search(parser) -> None:
@@ -167,11 +168,20 @@ def _translate(arguments) -> None:
     n_best = 1 if arguments.n_best is None else arguments.n_best
     lines = iter_lines(arguments.input)
     prefixes = iter_lines(arguments.prefix) if arguments.prefix else None
+    if arguments.output:
+        check_writable(arguments.output)
+    # Of no line at all: unfit options are refused before any text is read.
+    translator.translations([], n_best, None if prefixes is None else [], **options)
 
     def results():
         number = 0
         while block := list(itertools.islice(lines, _BLOCK)):
             its = None if prefixes is None else list(itertools.islice(prefixes, len(block)))
+            if its is not None and len(its) < len(block):
+                raise ValueError(
+                    f"{arguments.prefix} should have as many lines as {arguments.input}, which has "
+                    f"more. Received: {number + len(its)}. An empty line is no prefix."
+                )
             for found in translator.translations(block, n_best, its, **options):
                 number += 1
                 for place, one in enumerate(found):
@@ -181,6 +191,11 @@ def _translate(arguments) -> None:
                     yield prefix + one.text
 
     _write(results(), arguments.output)
+    if prefixes is not None and (more := sum(1 for _ in prefixes)):
+        raise ValueError(
+            f"{arguments.prefix} has {more} lines more than {arguments.input}: they are not of one "
+            "text. What was written may have the wrong prefixes."
+        )
 
 
 def _write(lines, output: str | None) -> None:
@@ -200,6 +215,9 @@ def _score(arguments) -> None:
 
 
 def _evaluate(arguments) -> None:
+    make_metric(arguments.tokenizer, arguments.lowercase)  # before the work, in case it cannot
+    if arguments.output:
+        check_writable(arguments.output)
     text = read_parallel_files(arguments.source, arguments.reference)
     translations = _translator(arguments)(text.source, **_search_options(arguments))
     if arguments.output:

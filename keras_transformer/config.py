@@ -16,6 +16,8 @@ import keras
 
 PAD_ID, UNK_ID, BEGIN_ID, END_ID = 0, 1, 2, 3
 
+_MOST_TOKENS = 100_000  # of an output; what a search is asked for beyond is a slip
+
 # In Python's typing, X | None reaches us as one of these two origins.
 _UNIONS = (typing.Union, types.UnionType)
 
@@ -293,14 +295,25 @@ class DecodingConfig(_Config):
         super().__post_init__()
         for name in ("beam_size", "extra_length", "batch_size"):
             self._require(getattr(self, name) >= 1, name, "at least 1")
-        for name in ("alpha", "beta", "min_length", "no_repeat_ngram", "temperature", "top_k"):
-            self._require(getattr(self, name) >= 0, name, "0 or more")
+        for name, most in (
+            ("alpha", 100),
+            ("beta", 100),
+            ("extra_length", _MOST_TOKENS),
+            ("min_length", _MOST_TOKENS),
+            ("no_repeat_ngram", 64),
+            ("top_k", 2**31 - 1),
+        ):
+            value = getattr(self, name)
+            self._require(value >= 0, name, "0 or more")
+            self._require(value <= most, name, f"at most {most}")
+        drawn = self.temperature == 0 or 0.001 <= self.temperature <= 1000
+        self._require(drawn, "temperature", "0, or from 0.001 to 1000")
         self._require(self.max_source_length >= 2, "max_source_length", "at least 2")
         self._require(0 < self.top_p <= 1, "top_p", "above 0, at most 1")
         self._require(-(2**31) <= self.seed < 2**31, "seed", "a number of 32 bits")
         at_least = max(1, self.min_length)
-        fits = self.max_length is None or self.max_length >= at_least
-        self._require(fits, "max_length", f"at least {at_least}, or nothing")
+        fits = self.max_length is None or at_least <= self.max_length <= _MOST_TOKENS
+        self._require(fits, "max_length", f"from {at_least} to {_MOST_TOKENS}, or nothing")
         if not self.temperature and (self.top_k or self.top_p < 1):
             raise ValueError(
                 "top_k and top_p choose what tokens are drawn from. Set temperature above 0 (1 for "

@@ -34,8 +34,12 @@ def run_command(command: Callable, arguments) -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except (OSError, ImportError, tf.errors.OpError) as error:
-        first = str(error).strip().split("\n")[0]
-        print(f"error: {type(error).__name__}: {first}", file=sys.stderr)
+        lines = [line.strip() for line in str(error).split("\n")]
+        # TensorFlow says first where it happened, and then what.
+        dull = ("", "Graph execution error:", "<stack traces unavailable>")
+        said = [line for line in lines if line not in dull and not line.startswith("Detected at")]
+        what = said[0] if said else ""
+        print(f"error: {type(error).__name__}: {what}", file=sys.stderr)
         return 1
 
 

@@ -235,7 +235,12 @@ def _about(path: pathlib.Path) -> dict:
 def _loaded(path: pathlib.Path):
     _about(path)  # says clearly what is no export
     import_tensorflow_text()  # registers the text ops that the graph holds
-    return tf.saved_model.load(str(path))
+    try:
+        return tf.saved_model.load(str(path))
+    except (OSError, IndexError, KeyError, tf.errors.OpError) as error:
+        raise ValueError(
+            f"{path} is damaged: {str(error).strip().splitlines()[0]} Export the model again."
+        ) from error
 
 
 class _ExportBackend:
@@ -244,20 +249,23 @@ class _ExportBackend:
     def __init__(self, loaded, config: DecodingConfig, path: pathlib.Path):
         self._loaded, self._config, self._path = loaded, config, path
 
-    def translate(self, source, config: DecodingConfig, n_best: int, prefix=None):
+    def check(self, config: DecodingConfig, n_best: int, has_prefixes: bool) -> None:
+        """Raises ValueError where other options are asked for than were fixed at export."""
         fixed = self._config.to_dict()
         other = [
             f"{name}={value!r} (here {fixed[name]!r})"
             for name, value in config.replace(batch_size=self._config.batch_size).to_dict().items()
             if value != fixed[name]
         ]
-        other += ["prefixes"] if prefix is not None else []
+        other += ["prefixes"] if has_prefixes else []
         if other or n_best > self._config.beam_size:
             raise ValueError(
                 f"The search options of {self._path} were fixed at export. Received: "
                 f"{', '.join(other) or f'n_best={n_best}'}. Export again with these, or translate "
                 "from the run directory."
             )
+
+    def translate(self, source, config: DecodingConfig, n_best: int, prefix=None):
         signature = "serving_default" if n_best == 1 else "nbest"
         found = self._loaded.signatures[signature](source=source)
         texts, scores = found["translation"], found["score"]

@@ -92,7 +92,12 @@ def test_a_wrong_type_is_an_error_that_names_field_type_and_value(way, cls, name
         (DecodingConfig, "max_source_length", 1, "at least 2"),
         (DecodingConfig, "beta", -1.0, "0 or more"),
         (DecodingConfig, "top_p", 0.0, "above 0, at most 1"),
-        (DecodingConfig, "max_length", 0, "at least 1, or nothing"),
+        (DecodingConfig, "max_length", 0, "from 1 to 100000, or nothing"),
+        (DecodingConfig, "max_length", 2**40, "from 1 to 100000, or nothing"),
+        (DecodingConfig, "extra_length", 2**31, "at most 100000"),
+        (DecodingConfig, "no_repeat_ngram", 10**9, "at most 64"),
+        (DecodingConfig, "temperature", 1e-30, "0, or from 0.001 to 1000"),
+        (DecodingConfig, "alpha", 1e300, "at most 100"),
         (DecodingConfig, "seed", 2**31, "a number of 32 bits"),
         (DataConfig, "vocab_kind", "char", "'bpe' or 'wordpiece'"),
     ],
@@ -108,7 +113,7 @@ def test_a_bad_value_is_an_error_that_names_field_range_and_value(way, cls, name
 def test_fields_that_go_together_are_checked_together():
     with pytest.raises(ValueError, match="Set temperature above 0 .* Received: top_k=5"):
         DecodingConfig(top_k=5)
-    with pytest.raises(ValueError, match="max_length should be at least 7, or nothing"):
+    with pytest.raises(ValueError, match="max_length should be from 7 to 100000"):
         DecodingConfig(min_length=7, max_length=6)
     assert TransformerConfig(num_heads=7, d_k=64, d_v=64).d_k_ == 64
     assert TransformerConfig(d_model=511, num_heads=7, positions="learned").d_k_ == 73

@@ -1,6 +1,7 @@
 """The SavedModel says what Python says, in a fresh process, from another folder."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -136,3 +137,18 @@ def test_what_is_no_export_is_named(tmp_path):
     (tmp_path / "saved_model.pb").write_bytes(b"")
     with pytest.raises(ValueError, match="was not exported by keras_transformer"):
         load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["variables/variables.data-00000-of-00001", "saved_model.pb", "variables/variables.index"],
+)
+def test_a_damaged_export_is_said_to_be_so(world, tmp_path, name):
+    path = tmp_path / "1"
+    shutil.copytree(world.path, path)
+    (path / name).write_bytes((path / name).read_bytes()[:1000])
+    with pytest.raises(ValueError, match="is damaged: .* Export the model again"):
+        load(path)
+    (path / name).unlink()
+    with pytest.raises(ValueError, match="is damaged|is not a SavedModel"):
+        load(path)

@@ -364,7 +364,8 @@ def test_a_refused_text_leaves_no_vocabulary_that_a_mended_one_would_be_trained_
 
 
 def test_translating_mistakes_are_one_sentence_too(run, tmp_path, capsys):
-    export, path = run[1]["export"], tmp_path / "in.txt"
+    export, path, short = run[1]["export"], tmp_path / "in.txt", tmp_path / "short"
+    write_lines(short, ["der"])
     for arguments, text, message in (
         (("--model", tmp_path), b"", "is not a SavedModel"),
         (("--model", tmp_path / "nope"), b"", "Give an export, such as saved_models/demo/1, or a"),
@@ -374,6 +375,9 @@ def test_translating_mistakes_are_one_sentence_too(run, tmp_path, capsys):
         (("--model", export, "--set", "top"), b"a\n", "FIELD=VALUE. Received: 'top'"),
         (("--model", export, export), b"a\n", "An ensemble is made of run directories"),
         (("--model", export, "--prefix", path), b"a\n", "Received: prefixes"),
+        (("--model", export, "--n-best", "9"), b"", "at most beam_size=2"),
+        (("--model", export, "--output", tmp_path / "no" / "x"), b"a\n", "a folder that exists"),
+        (("--model", run[0] / "run", "--prefix", short), b"a\nb\n", "should have as many lines"),
         (("--model", export, "--n-best", "9"), b"a\n", "at most beam_size=2"),
         (("--model", export), b"caf\xe9\n", "not UTF-8: line 1"),
         (("--model", run[0] / "run", "--checkpoint", "3"), b"a\n", "no checkpoint '3'"),

@@ -27,6 +27,9 @@ def score_pairs(models, source_ids, target_ids, target_out):
         >>> score_pairs(model, [[5, 7, 3]], [[2, 6, 9]], [[6, 9, 3]])
     """
     models = models if isinstance(models, (list, tuple)) else [models]
+    source_ids, target_ids, target_out = (
+        tf.convert_to_tensor(ids, tf.int32) for ids in (source_ids, target_ids, target_out)
+    )
     each = [tf.nn.log_softmax(model([source_ids, target_ids], training=False)) for model in models]
     log_probs = each[0]
     if len(each) > 1:
@@ -62,6 +65,9 @@ def attention_weights(model: keras.Model, source_ids, target_ids) -> AttentionWe
         >>> weights.memory[-1].shape  # of the last layer
         TensorShape([1, 8, 3, 3])
     """
+    source_ids, target_ids = (
+        tf.convert_to_tensor(ids, tf.int32) for ids in (source_ids, target_ids)
+    )
     source_mask, target_mask, memory_mask = model.get_layer("masks")(source_ids, target_ids)
     names = {layer.name for layer in model.layers}
 

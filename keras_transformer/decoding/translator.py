@@ -118,6 +118,9 @@ class GraphBackend:
         )
         self._compiled = functools.cache(self._compile)
 
+    def check(self, config: DecodingConfig, n_best: int, has_prefixes: bool) -> None:
+        """All options are possible."""
+
     def translate(self, source, config: DecodingConfig, n_best: int, prefix=None):
         """As `TranslationGraph.translate`."""
         # The seed is an input, and the batch is made outside: neither is a reason to trace again.
@@ -143,7 +146,8 @@ class Translator:
 
     Args:
         backend: What computes: `translate(source, config, n_best, prefix)`,
-            `score(source, target)` and `source_lengths(source)` of string `[batch]`.
+            `score(source, target)` and `source_lengths(source)` of string `[batch]`; and
+            `check(config, n_best, has_prefixes)`, which raises ValueError for what it cannot.
         config: The options in force where a call gives none.
 
     Example:
@@ -217,11 +221,12 @@ class Translator:
         if prefixes is not None:
             _check_lines("prefixes", prefixes, len(lines))
         most = max(n_best, 1) if config.temperature else config.beam_size
-        if not 1 <= n_best <= most:
+        if not isinstance(n_best, int) or not 1 <= n_best <= most:
             raise ValueError(
                 f"`n_best` should be at least 1 and at most beam_size={most}. Received: "
                 f"n_best={n_best}. Raise beam_size to get more."
             )
+        self._backend.check(config, n_best, prefixes is not None)
         self._warn_of_cut(lines)
         results: list[list[Translation]] = [[]] * len(lines)
         for indices, *batch in self._batches(config.batch_size, lines, prefixes):
@@ -250,7 +255,7 @@ class Translator:
         for start in range(0, len(lines), batch_size):
             indices = order[start : start + batch_size]
             texts = [lines] if others is None else [lines, others]
-            yield indices, *(tf.constant([text[i] for i in indices]) for text in texts)
+            yield indices, *(_strings([text[i] for i in indices]) for text in texts)
 
     def _warn_of_cut(self, lines) -> None:
         limit = self.config.max_source_length
@@ -258,7 +263,7 @@ class Translator:
         suspects = [line for line in lines if 3 * len(line.encode("utf-8", "replace")) + 2 > limit]
         if not suspects:
             return
-        lengths = self._backend.source_lengths(tf.constant(suspects)).numpy()
+        lengths = self._backend.source_lengths(_strings(suspects)).numpy()
         cut = [line for line, length in zip(suspects, lengths, strict=True) if length > limit]
         if cut:
             warnings.warn(
@@ -268,10 +273,20 @@ class Translator:
             )
 
 
+def _strings(lines: list[str]) -> tf.Tensor:
+    """string `[batch]`; a lone surrogate, which is no text, becomes "?"."""
+    return tf.constant([line.encode("utf-8", "replace") for line in lines])
+
+
 def _check_lines(name: str, lines, expected: int | None = None) -> None:
     if isinstance(lines, str):
         raise ValueError(
             f"`{name}` should be a list of sentences. Received one string; give [string]."
         )
+    if not isinstance(lines, (list, tuple)):
+        raise ValueError(f"`{name}` should be a list of sentences. Received: {lines!r}.")
+    for i, line in enumerate(lines):
+        if not isinstance(line, str):
+            raise ValueError(f"`{name}` should hold strings. Received: {name}[{i}]={line!r}.")
     if expected is not None and len(lines) != expected:
         raise ValueError(f"`{name}` should be {expected}, one a line. Received: {len(lines)}.")

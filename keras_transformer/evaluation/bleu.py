@@ -23,6 +23,23 @@ class Bleu(typing.NamedTuple):
     signature: str
 
 
+def make_metric(tokenizer: str = "13a", lowercase: bool = False) -> sacrebleu.metrics.BLEU:
+    """sacreBLEU's metric.
+
+    Raises:
+        ValueError: It has no such tokenizer, or the tokenizer needs what is not there.
+    """
+    if tokenizer not in TOKENIZERS:
+        raise ValueError(
+            f"sacreBLEU has no tokenizer {tokenizer!r}. It has: {', '.join(TOKENIZERS)}."
+        )
+    try:
+        return sacrebleu.metrics.BLEU(tokenize=tokenizer, lowercase=lowercase)
+    except (RuntimeError, ImportError, OSError) as error:  # a package or a download
+        reason = " ".join(str(error).split())
+        raise ValueError(f"sacreBLEU's tokenizer {tokenizer!r} cannot be had: {reason}") from error
+
+
 def corpus_bleu(
     hypotheses: list[str], references: list[str], tokenizer: str = "13a", lowercase: bool = False
 ) -> Bleu:
@@ -45,10 +62,6 @@ def corpus_bleu(
             "There should be as many translations as references, and some. Received: "
             f"{len(hypotheses)} translations and {len(references)} references."
         )
-    if tokenizer not in TOKENIZERS:
-        raise ValueError(
-            f"sacreBLEU has no tokenizer {tokenizer!r}. It has: {', '.join(TOKENIZERS)}."
-        )
-    metric = sacrebleu.metrics.BLEU(tokenize=tokenizer, lowercase=lowercase)
+    metric = make_metric(tokenizer, lowercase)
     result = metric.corpus_score(hypotheses, [references])
     return Bleu(result.score, str(result), str(metric.get_signature()))

@@ -144,26 +144,37 @@ def write_bytes(path: str | os.PathLike, data: bytes) -> None:
 
 @contextlib.contextmanager
 def new_folder(path: str | os.PathLike) -> Iterator[pathlib.Path]:
-    """A folder to fill under another name, which is moved to `path` when it is whole.
+    """A folder to fill under a name of this process, which is moved to `path` when it is whole.
 
     Raises:
-        ValueError: It cannot be written; nothing is left.
+        ValueError: It cannot be written, or another process made it meanwhile; nothing is left.
 
     Example:
         >>> with new_folder("runs/average") as folder:
         ...     write_lines(folder / "a.txt", ["a line"])
     """
     path = pathlib.Path(path)
-    temporary = path.with_name(f".writing-{path.name}")
+    temporary = None
     try:
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = pathlib.Path(tempfile.mkdtemp(prefix=f".writing-{path.name}-", dir=path.parent))
+        temporary.chmod(0o777 & ~_umask())
         yield temporary
+        if path.exists():
+            raise ValueError(f"{path} was made by another process meanwhile. Try again.")
         os.replace(temporary, path)
     except OSError as error:
         raise ValueError(f"{path} cannot be written: {error}.") from error
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def check_writable(path: str | os.PathLike) -> None:
+    """Raises ValueError where a file cannot be written, before the work that is to fill it."""
+    folder = pathlib.Path(path).parent
+    if not folder.is_dir() or pathlib.Path(path).is_dir():
+        raise ValueError(f"{path} cannot be written: it should be a file in a folder that exists.")
 
 
 def _umask() -> int:

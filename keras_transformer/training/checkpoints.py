@@ -254,7 +254,8 @@ class Checkpoints:
                 for name, other in stored.items()
             }
         except (tf.errors.OpError, RuntimeError, IndexError) as error:
-            raise _DamagedError(str(error).splitlines()[0]) from error
+            what = str(error).splitlines()[0]
+            raise _DamagedError(f"{path} cannot be read: {what}") from error
 
     def _prune(self) -> None:
         steps = self.steps()

@@ -113,7 +113,7 @@ def test_no_sentence_gives_no_sample(make_model):
 
 def test_a_cold_sample_is_the_greedy_result(make_model):
     model = make_model(2, vocab_size=9)
-    cold = samples(model, SOURCE, count=1, temperature=1e-4)
+    cold = samples(model, SOURCE, count=1, temperature=0.001)
     greedy = greedy_search(
         IncrementalDecoder(model), tf.constant(SOURCE), DecodingConfig(extra_length=4)
     )

@@ -62,3 +62,10 @@ def test_attention_weights_are_those_of_every_layer_and_sum_to_one_over_what_may
     block = model.get_layer("encoder").blocks[0]
     _, expected = block.self_attention(x, x, masks[0], return_weights=True)
     np.testing.assert_allclose(weights.encoder[0], expected, atol=1e-6)
+
+
+def test_lists_of_ids_will_do(make_model):
+    model = make_model()
+    found = score_pairs(model, [[5, 4, 3]], [[2, 4]], [[4, 3]])
+    assert found.shape == (1,)
+    assert attention_weights(model, [[5, 4, 3]], [[2, 4]]).memory[0].shape == (1, 2, 2, 3)

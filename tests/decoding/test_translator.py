@@ -137,6 +137,10 @@ def test_two_models_together_say_what_neither_says_alone(make_model, model, voca
             assert score <= 0.0 and np.isfinite(score)
 
 
+def test_a_lone_surrogate_is_a_question_mark(translator):
+    assert translator(["dogs \ud800"]) == translator(["dogs ?"])
+
+
 def test_changed_weights_change_what_a_translator_says(make_model, vocabularies):
     other = make_model(seed=8, vocab_size=vocabularies.source.vocab_size)
     weights = other.get_weights()
@@ -161,6 +165,9 @@ def test_the_score_of_a_pair_is_its_log_probability(translator, model, vocabular
     ("call", "message"),
     [
         (lambda t: t("dogs run"), "one string; give"),
+        (lambda t: t(None), "`lines` should be a list of sentences. Received: None"),
+        (lambda t: t(["a", b"b"]), r"Received: lines\[1\]=b'b'"),
+        (lambda t: t(LINES, n_best=1.5), "Received: n_best=1.5"),
         (lambda t: t(LINES, beam_size=0), "beam_size should be at least 1"),
         (lambda t: t([], alpha=-1), "alpha should be 0 or more"),
         (lambda t: t(LINES, n_best=4), "at most beam_size=3. Received: n_best=4"),

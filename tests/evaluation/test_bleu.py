@@ -32,3 +32,12 @@ def test_unequal_or_no_lines_are_an_error_with_both_numbers(hypotheses, referenc
     message = f"{len(hypotheses)} translations and {len(references)} references"
     with pytest.raises(ValueError, match=message):
         corpus_bleu(hypotheses, references)
+
+
+def test_a_tokenizer_that_cannot_be_had_is_said_so(monkeypatch):
+    def fail(**options):
+        raise RuntimeError("Japanese tokenization requires\nextra dependencies")
+
+    monkeypatch.setattr("sacrebleu.metrics.BLEU", fail)
+    with pytest.raises(ValueError, match="'ja-mecab' cannot be had: Japanese .* extra dep"):
+        corpus_bleu(["a"], ["a"], "ja-mecab")

@@ -10,6 +10,7 @@ import pytest
 
 from keras_transformer.text.lines import (
     iter_lines,
+    new_folder,
     read_lines,
     split_lines,
     write_bytes,
@@ -148,3 +149,15 @@ def test_what_standard_output_leads_to_is_added_to_and_not_replaced(tmp_path):
     with log.open("ab") as file:
         subprocess.run([sys.executable, "-c", code], stdout=file, check=True)
     assert log.read_bytes() == b"kept\nnew\n"
+
+
+def test_two_processes_that_make_one_folder_do_not_mix_their_files(tmp_path):
+    with (
+        pytest.raises(ValueError, match="made by another process meanwhile"),
+        new_folder(tmp_path / "1") as slow,
+    ):
+        (slow / "a").write_text("a")
+        with new_folder(tmp_path / "1") as quick:
+            (quick / "b").write_text("b")
+    assert [path.name for path in tmp_path.iterdir()] == ["1"]
+    assert [path.name for path in (tmp_path / "1").iterdir()] == ["b"]
