@@ -1,10 +1,12 @@
 """Weights in fewer bits: near to what they were, smaller on the disk, and used by the export."""
 
+import json
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_transformer.export import describe, export_saved_model, load
+from keras_transformer.export import export_saved_model, load
 from keras_transformer.storage import StoredWeights
 
 SOURCE = np.array([[5, 40, 7, 3], [9, 3, 0, 0]], np.int32)
@@ -36,10 +38,12 @@ def test_the_model_computes_with_the_stored_weights(world):
 def test_exports_are_smaller_and_say_how_they_are_stored(world, tmp_path):
     sizes, scores = {}, {}
     for storage in ("float32", "float16", "int8"):
-        path = tmp_path / storage / "1"
-        export_saved_model(world.model, world.vocabularies, world.config, path, storage)
+        path = world.path
+        if storage != "float32":
+            path = tmp_path / storage / "1"
+            export_saved_model(world.model, world.vocabularies, world.config, path, storage)
         sizes[storage] = sum(file.stat().st_size for file in (path / "variables").iterdir())
-        assert describe(path)["weights"] == storage
+        assert json.loads((path / "keras_transformer.json").read_text())["weights"] == storage
         found = load(path).score(world.lines[:20], world.lines[20:40])
         scores[storage] = np.array(found)
     weights = sum(tf.size(weight).numpy() for weight in world.model.weights) * 4

@@ -62,12 +62,13 @@ def penalised(log_p, length, alpha):
     return log_p / ((5 + length) / 6) ** alpha
 
 
-def coverage(model, source, hypothesis, beta):
-    """The coverage penalty of Wu et al., of the whole model's attention weights."""
-    target_in = np.array([[BEGIN_ID, *hypothesis[:-1]]], np.int32)
-    weights = attention_weights(model, source, target_in).memory[-1].numpy()[0].mean(0)
-    given = weights.sum(0)[source[0] != PAD_ID]
-    return beta * np.log(np.minimum(given, 1.0)).sum()
+def coverage(model, source, hypotheses, beta):
+    """The coverage penalty of Wu et al., of hypotheses of one length, by the whole model."""
+    target_in = np.array([[BEGIN_ID, *ids[:-1]] for ids in hypotheses], np.int32)
+    sources = np.repeat(source, len(target_in), axis=0)
+    weights = attention_weights(model, sources, target_in).memory[-1].numpy().mean(1)
+    given = weights.sum(1)[:, source[0] != PAD_ID]
+    return beta * np.log(np.minimum(given, 1.0)).sum(1)
 
 
 def results(found, row):
@@ -180,7 +181,7 @@ def test_a_beam_of_one_is_greedy_search(make_model, seed, changes):
             logits[[PAD_ID, BEGIN_ID]] = -np.inf
             ids.append(int(logits.argmax()))
         score = penalised(log_probs(model, source[0], [tuple(ids[1:])])[0], len(ids) - 1, 0.6)
-        score += coverage(model, source, ids[1:], beta=0.2)
+        score += coverage(model, source, [ids[1:]], beta=0.2)[0]
         expected_ids = tuple(t for t in ids[1:] if t != END_ID)
         for way in (found, greedy):
             ((found_ids, found_score),) = results(way, row)
@@ -303,7 +304,10 @@ def test_the_coverage_penalty_chooses_among_the_hypotheses_that_ended(make_model
             log_probs(model, SOURCE[row], hypotheses), np.array(list(map(len, hypotheses))), 0.6
         )
         plain = int(np.argmax(scores))
-        scores += [coverage(model, source, h, beta=0.7) for h in hypotheses]
+        by_length = sorted({len(h) for h in hypotheses})
+        for length in by_length:
+            places = [i for i, h in enumerate(hypotheses) if len(h) == length]
+            scores[places] += coverage(model, source, [hypotheses[i] for i in places], beta=0.7)
         best = int(np.argmax(scores))
         differs |= best != plain
         ((ids, score),) = results(search(model, source, beta=0.7, **options), 0)
