@@ -15,6 +15,7 @@ from keras import ops
 
 from keras_transformer.config import BEGIN_ID, END_ID, UNK_ID
 from keras_transformer.layers.position import sinusoids
+from keras_transformer.model import token_embedding
 from keras_transformer.text.lines import new_folder
 from keras_transformer.text.vocabulary import Vocabularies
 
@@ -62,8 +63,7 @@ def to_ctranslate2(
     )
     names = {layer.name for layer in model.layers}
     for side, part, stack in (("source", spec.encoder, encoder), ("target", spec.decoder, decoder)):
-        embedding = model.get_layer("embedding" if "embedding" in names else f"{side}_embedding")
-        table = embedding.table.numpy()
+        table = token_embedding(model, side).table.numpy()
         embeddings = part.embeddings[0] if side == "source" else part.embeddings
         embeddings.weight = table
         part.position_encodings.encodings = _positions(

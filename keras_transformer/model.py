@@ -84,3 +84,14 @@ def build_transformer(
     else:
         logits = target_embedding(decoded, reverse=True)
     return keras.Model([source_ids, target_ids], logits, name=name)
+
+
+def token_embedding(model: keras.Model, side: str):
+    """The `TokenEmbedding` of a model's "source" or "target" ids, which may share one.
+
+    Args:
+        model: From `build_transformer`.
+        side: "source" or "target".
+    """
+    shared = any(layer.name == "embedding" for layer in model.layers)
+    return model.get_layer("embedding" if shared else f"{side}_embedding")

@@ -14,13 +14,13 @@ import typing
 import tensorflow as tf
 
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, DecodingConfig
-from keras_transformer.decoding.constraints import Constraints, never_output
 from keras_transformer.decoding.hypotheses import (
     Hypotheses,
     coverage_penalty,
     hypotheses_of,
     length_penalty,
 )
+from keras_transformer.decoding.next_token import NextToken, growing
 
 
 class _State(typing.NamedTuple):
@@ -64,18 +64,15 @@ def beam_search(
             f"n_best={n_best}. Raise beam_size to get more."
         )
     batch = tf.shape(source_ids)[0]
-    constraints = Constraints(config, source_ids, prefix_ids, decoder.max_positions)
-    limits = constraints.limits
-    memory = decoder.encode(source_ids, constraints.max_steps)
+    next_token = NextToken(decoder, source_ids, config, prefix_ids)
+    limits = next_token.limits
 
     def is_running(state: _State):
         return ~tf.reduce_all(state.done)
 
     def advance(state: _State):
-        logits, past, attention = decoder.step(state.ids[:, :, -1], state.past, memory, state.step)
-        vocab_size = logits.shape[-1]
-        log_probs = tf.nn.log_softmax(logits) + never_output(vocab_size)
-        log_probs = constraints.apply(log_probs, state.ids, state.step)
+        log_probs, past, attention = next_token.log_probs(state.ids, state.past, state.step)
+        vocab_size = log_probs.shape[-1]
         totals = tf.reshape(state.log_probs[:, :, None] + log_probs, (-1, beam_size * vocab_size))
         best, index = tf.math.top_k(totals, beam_size)
         beams, tokens = index // vocab_size, index % vocab_size
@@ -106,7 +103,6 @@ def beam_search(
     one_alive = tf.constant([[0.0] + [-float("inf")] * (beam_size - 1)])
     none_ended = tf.constant([[-float("inf")] * beam_size])
     empty = limits == 0
-    source_length = tf.shape(source_ids)[1] if beta else 0
     start = _State(
         step=tf.constant(0),
         done=empty,
@@ -115,7 +111,7 @@ def beam_search(
         ended_ids=tf.fill((batch, beam_size, 1), PAD_ID),
         scores=tf.where(empty[:, None], one_alive, tf.tile(none_ended, (batch, 1))),
         past=decoder.empty_past(batch * beam_size),
-        coverage=tf.zeros((batch, beam_size, source_length)),
+        coverage=next_token.no_coverage(beam_size),
     )
     grows = tf.TensorShape([None, beam_size, None])
     fixed = tf.TensorShape([None, beam_size])
@@ -126,9 +122,7 @@ def beam_search(
         log_probs=fixed,
         ended_ids=grows,
         scores=fixed,
-        past=tf.nest.map_structure(
-            lambda t: tf.TensorShape([None, t.shape[1], None, t.shape[3]]), start.past
-        ),
+        past=growing(start.past),
         coverage=grows,
     )
     (end,) = tf.while_loop(is_running, advance, (start,), (invariants,))

@@ -9,6 +9,14 @@ import tensorflow as tf
 from keras_transformer.decoding.incremental import IncrementalDecoder, Memory
 
 
+def mean_log_probs(logits):
+    """The logarithm of several models' mean probability, of their logits `[..., vocab_size]`."""
+    log_probs = [tf.nn.log_softmax(one) for one in logits]
+    if len(log_probs) == 1:
+        return log_probs[0]
+    return tf.reduce_logsumexp(tf.stack(log_probs), axis=0) - math.log(len(log_probs))
+
+
 class EnsembleDecoder:
     """Several models as one, whose probabilities are the mean of theirs.
 
@@ -38,8 +46,6 @@ class EnsembleDecoder:
         logits, pasts, attentions = zip(
             *(decoder.step(ids, one, its, index) for decoder, one, its in parts), strict=True
         )
-        log_probs = tf.stack([tf.nn.log_softmax(one) for one in logits])
-        mean = tf.reduce_logsumexp(log_probs, axis=0) - math.log(len(logits))
-        return mean, list(pasts), tf.add_n(attentions) / len(attentions)
+        return mean_log_probs(logits), list(pasts), tf.add_n(attentions) / len(attentions)
 
     reorder = staticmethod(IncrementalDecoder.reorder)

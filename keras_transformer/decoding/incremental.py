@@ -15,6 +15,7 @@ import keras
 import tensorflow as tf
 
 from keras_transformer.layers.position import sinusoids
+from keras_transformer.model import token_embedding
 
 
 class _Norm(typing.NamedTuple):
@@ -129,10 +130,7 @@ class IncrementalDecoder:
         self._positions = {
             side: model.get_layer(f"{side}_positions") for side in ("source", "target")
         }
-        self._embeddings = {
-            side: model.get_layer("embedding" if "embedding" in names else f"{side}_embedding")
-            for side in ("source", "target")
-        }
+        self._embeddings = {side: token_embedding(model, side) for side in ("source", "target")}
         self._projection = model.get_layer("projection") if "projection" in names else None
         self._sizes = self._decoder.blocks[0].settings
         learned = self._positions["target"].kind == "learned"

@@ -7,13 +7,13 @@ import typing
 import tensorflow as tf
 
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, DecodingConfig
-from keras_transformer.decoding.constraints import Constraints, never_output
 from keras_transformer.decoding.hypotheses import (
     Hypotheses,
     coverage_penalty,
     hypotheses_of,
     length_penalty,
 )
+from keras_transformer.decoding.next_token import NextToken, growing
 
 
 class _State(typing.NamedTuple):
@@ -38,7 +38,8 @@ def greedy_search(decoder, source_ids, config: DecodingConfig, prefix_ids=None) 
     def likeliest(log_probs, step):
         return tf.argmax(log_probs, axis=-1, output_type=tf.int32)
 
-    return _token_by_token(decoder, source_ids, config, 1, prefix_ids, likeliest)
+    next_token = NextToken(decoder, source_ids, config, prefix_ids)
+    return _token_by_token(next_token, decoder, source_ids, config, 1, likeliest)
 
 
 def sample(
@@ -63,14 +64,14 @@ def sample(
     """
     if count < 1:
         raise ValueError(f"`count` should be at least 1. Received: count={count}.")
-    most = Constraints(config, source_ids, prefix_ids, decoder.max_positions).max_steps
+    next_token = NextToken(decoder, source_ids, config, prefix_ids)
     seed = tf.convert_to_tensor(config.seed if seed is None else seed, tf.int32)
-    numbers = _uniform_numbers(source_ids, most, count, seed)
+    numbers = _uniform_numbers(source_ids, next_token.max_steps, count, seed)
 
     def drawn(log_probs, step):
         return draw(log_probs, numbers[:, step], config)
 
-    found = _token_by_token(decoder, source_ids, config, count, prefix_ids, drawn)
+    found = _token_by_token(next_token, decoder, source_ids, config, count, drawn)
     scores, order = tf.math.top_k(found.scores, count)
     ids, lengths = (tf.gather(part, order, batch_dims=1) for part in (found.ids, found.lengths))
     return Hypotheses(ids, lengths, scores)
@@ -111,19 +112,14 @@ def _uniform_numbers(source_ids, steps, count: int, seed):
     return numbers[:-1]
 
 
-def _token_by_token(decoder, source_ids, config, count, prefix_ids, choose) -> Hypotheses:
-    batch = tf.shape(source_ids)[0]
-    constraints = Constraints(config, source_ids, prefix_ids, decoder.max_positions)
-    limits = constraints.limits
-    memory = decoder.encode(source_ids, constraints.max_steps)
+def _token_by_token(next_token, decoder, source_ids, config, count, choose) -> Hypotheses:
+    batch, limits = tf.shape(source_ids)[0], next_token.limits
 
     def is_running(state: _State):
         return ~tf.reduce_all(state.done)
 
     def advance(state: _State):
-        logits, past, attention = decoder.step(state.ids[:, :, -1], state.past, memory, state.step)
-        log_probs = tf.nn.log_softmax(logits) + never_output(logits.shape[-1])
-        log_probs = constraints.apply(log_probs, state.ids, state.step)
+        log_probs, past, attention = next_token.log_probs(state.ids, state.past, state.step)
         tokens = choose(log_probs, state.step)
         step, going = state.step + 1, ~state.done
         chosen = tf.gather(log_probs, tokens, batch_dims=2)
@@ -142,7 +138,6 @@ def _token_by_token(decoder, source_ids, config, count, prefix_ids, choose) -> H
         )
 
     done = tf.repeat((limits == 0)[:, None], count, axis=1)
-    source_length = tf.shape(source_ids)[1] if config.beta else 0
     start = _State(
         step=tf.constant(0),
         done=done,
@@ -150,7 +145,7 @@ def _token_by_token(decoder, source_ids, config, count, prefix_ids, choose) -> H
         log_probs=tf.zeros((batch, count)),
         lengths=tf.zeros((batch, count), tf.int32),
         past=decoder.empty_past(batch * count),
-        coverage=tf.zeros((batch, count, source_length)),
+        coverage=next_token.no_coverage(count),
     )
     grows = tf.TensorShape([None, count, None])
     fixed = tf.TensorShape([None, count])
@@ -160,9 +155,7 @@ def _token_by_token(decoder, source_ids, config, count, prefix_ids, choose) -> H
         ids=grows,
         log_probs=fixed,
         lengths=fixed,
-        past=tf.nest.map_structure(
-            lambda t: tf.TensorShape([None, t.shape[1], None, t.shape[3]]), start.past
-        ),
+        past=growing(start.past),
         coverage=grows,
     )
     (end,) = tf.while_loop(is_running, advance, (start,), (invariants,))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import typing
 
 import keras
 import tensorflow as tf
 
+from keras_transformer.decoding.ensemble import mean_log_probs
 from keras_transformer.layers.masks import padding_mask
+from keras_transformer.model import token_embedding
 
 
 def score_pairs(models, source_ids, target_ids, target_out):
@@ -30,10 +31,7 @@ def score_pairs(models, source_ids, target_ids, target_out):
     source_ids, target_ids, target_out = (
         tf.convert_to_tensor(ids, tf.int32) for ids in (source_ids, target_ids, target_out)
     )
-    each = [tf.nn.log_softmax(model([source_ids, target_ids], training=False)) for model in models]
-    log_probs = each[0]
-    if len(each) > 1:
-        log_probs = tf.reduce_logsumexp(tf.stack(each), axis=0) - math.log(len(each))
+    log_probs = mean_log_probs([m([source_ids, target_ids], training=False) for m in models])
     chosen = tf.gather(log_probs, target_out, batch_dims=2)
     return tf.reduce_sum(tf.where(padding_mask(target_out)[:, 0, 0], chosen, 0.0), axis=1)
 
@@ -69,11 +67,9 @@ def attention_weights(model: keras.Model, source_ids, target_ids) -> AttentionWe
         tf.convert_to_tensor(ids, tf.int32) for ids in (source_ids, target_ids)
     )
     source_mask, target_mask, memory_mask = model.get_layer("masks")(source_ids, target_ids)
-    names = {layer.name for layer in model.layers}
 
     def embedded(ids, side):
-        embedding = model.get_layer("embedding" if "embedding" in names else f"{side}_embedding")
-        return model.get_layer(f"{side}_positions")(embedding(ids))
+        return model.get_layer(f"{side}_positions")(token_embedding(model, side)(ids))
 
     memory, encoder = model.get_layer("encoder")(
         embedded(source_ids, "source"), source_mask, return_weights=True
