@@ -112,6 +112,11 @@ def _add_model(parser) -> None:
         nargs="+",
         help="of a run: average (the default), best, last or a step; several: an ensemble",
     )
+    parser.add_argument(
+        "--jit-compile",
+        action="store_true",
+        help="of a run: XLA compiles the search, which takes a while and makes it quicker",
+    )
 
 
 def _add_search(parser) -> None:
@@ -141,10 +146,15 @@ def _search_options(arguments) -> dict:
 def _translator(arguments):
     paths = [pathlib.Path(path) for path in arguments.model]
     if all((path / "config.json").exists() for path in paths):
-        return Translator.from_run(paths, _one_or_several(arguments.checkpoint or ["average"]))
+        checkpoint = _one_or_several(arguments.checkpoint or ["average"])
+        return Translator.from_run(paths, checkpoint, arguments.jit_compile)
     if arguments.checkpoint is not None:
         raise ValueError(
             f"--checkpoint chooses among those of a run directory. Received: {paths[0]}."
+        )
+    if arguments.jit_compile:
+        raise ValueError(
+            f"--jit-compile is for run directories: an export's graph is fixed. Received: {paths[0]}."
         )
     if len(paths) > 1:
         raise ValueError(

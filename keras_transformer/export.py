@@ -39,6 +39,8 @@ class _Served(tf.Module):
     def __init__(self, graph: TranslationGraph, config: DecodingConfig, storage: str):
         super().__init__(name="served")
         self.graph, self.weights = graph, StoredWeights(graph.models, storage)
+        # (Of weights in fewer bits a second copy would be the larger part.)
+        self.laid_out = graph.lay_out() if storage == "float32" else []
         several = config.beam_size  # results of the signature nbest
 
         def nbest(source):

@@ -13,29 +13,35 @@ import typing
 
 import tensorflow as tf
 
-from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, DecodingConfig
+from keras_transformer.config import END_ID, PAD_ID, DecodingConfig
 from keras_transformer.decoding.hypotheses import (
     Hypotheses,
     coverage_penalty,
     hypotheses_of,
     length_penalty,
 )
-from keras_transformer.decoding.next_token import NextToken, growing
+from keras_transformer.decoding.next_token import NextToken, in_a_loop
+from keras_transformer.decoding.room import GROWING, Room
 
 
 class _State(typing.NamedTuple):
     step: tf.Tensor  # int32 scalar, tokens so far
     done: tf.Tensor  # bool [batch]
-    ids: tf.Tensor  # int32 [batch, beam, step + 1], of those that go on, from the begin mark
+    ids: tf.Tensor  # int32 [batch, beam, positions], of those that go on, from the begin mark
     log_probs: tf.Tensor  # float32 [batch, beam], of those; -inf where there is none
-    ended_ids: tf.Tensor  # int32 [batch, beam, step + 1], of the best that ended
+    ended_ids: tf.Tensor  # int32 [batch, beam, positions], of the best that ended
     scores: tf.Tensor  # float32 [batch, beam], of those; -inf where there is none
-    past: list  # the decoder's keys and values, of those that go on
+    past: typing.Any  # what the decoder keeps, of those that go on
     coverage: tf.Tensor  # float32 [batch, beam, source_length or 0], attention that they gave
 
 
 def beam_search(
-    decoder, source_ids, config: DecodingConfig, n_best: int = 1, prefix_ids=None
+    decoder,
+    source_ids,
+    config: DecodingConfig,
+    n_best: int = 1,
+    prefix_ids=None,
+    room: Room = GROWING,
 ) -> Hypotheses:
     """Searches the most probable target sequences.
 
@@ -47,6 +53,7 @@ def beam_search(
         n_best: Results a sentence, at most `config.beam_size`.
         prefix_ids: int32 `[batch, prefix_length]`, the tokens that each result begins with, 0 where
             they pad; or None.
+        room: For what is kept of each position; with XLA, of as many as a result may have tokens.
 
     Returns:
         `n_best` different hypotheses a sentence.
@@ -64,7 +71,7 @@ def beam_search(
             f"n_best={n_best}. Raise beam_size to get more."
         )
     batch = tf.shape(source_ids)[0]
-    next_token = NextToken(decoder, source_ids, config, prefix_ids)
+    next_token = NextToken(decoder, source_ids, config, prefix_ids, room)
     limits = next_token.limits
 
     def is_running(state: _State):
@@ -74,10 +81,11 @@ def beam_search(
         log_probs, past, attention = next_token.log_probs(state.ids, state.past, state.step)
         vocab_size = log_probs.shape[-1]
         totals = tf.reshape(state.log_probs[:, :, None] + log_probs, (-1, beam_size * vocab_size))
-        best, index = tf.math.top_k(totals, beam_size)
+        best, index = top_k(totals, beam_size)
         beams, tokens = index // vocab_size, index % vocab_size
-        ids = tf.concat([tf.gather(state.ids, beams, batch_dims=1), tokens[:, :, None]], axis=2)
         step = state.step + 1
+        ids = tf.gather(state.ids, beams, batch_dims=1)
+        ids = room.put(ids, tokens[:, :, None], step, 2)
 
         ends = (tokens == END_ID) | (step >= limits)[:, None]
         counts = ends & (best > -float("inf")) & ~state.done[:, None]
@@ -87,7 +95,7 @@ def beam_search(
             scores += coverage_penalty(coverage, source_ids, beta)
         scores = tf.where(counts, scores, -float("inf"))
         scores, chosen = tf.math.top_k(tf.concat([state.scores, scores], 1), beam_size)
-        before = tf.pad(state.ended_ids, ((0, 0), (0, 0), (0, 1)), constant_values=PAD_ID)
+        before = room.put(state.ended_ids, tf.fill((batch, beam_size, 1), PAD_ID), step, 2)
         ended_ids = tf.gather(tf.concat([before, ids], 1), chosen, batch_dims=1)
 
         # log P only falls, the length penalty is largest at the limit, and the coverage penalty is
@@ -96,8 +104,7 @@ def beam_search(
         bound = tf.reduce_max(going, axis=1) / length_penalty(limits, alpha)
         done = state.done | (scores[:, n_best - 1] >= bound)
         going = tf.where(done[:, None], -float("inf"), going)
-        rows = tf.reshape(beams + tf.range(batch)[:, None] * beam_size, (-1,))
-        past = decoder.reorder(past, rows)
+        past = decoder.reorder(past, beams)
         return (_State(step, done, ids, going, ended_ids, scores, past, coverage),)
 
     one_alive = tf.constant([[0.0] + [-float("inf")] * (beam_size - 1)])
@@ -106,24 +113,34 @@ def beam_search(
     start = _State(
         step=tf.constant(0),
         done=empty,
-        ids=tf.fill((batch, beam_size, 1), BEGIN_ID),
+        ids=next_token.begin(beam_size),
         log_probs=tf.tile(one_alive, (batch, 1)),
-        ended_ids=tf.fill((batch, beam_size, 1), PAD_ID),
+        ended_ids=tf.zeros_like(next_token.begin(beam_size)),
         scores=tf.where(empty[:, None], one_alive, tf.tile(none_ended, (batch, 1))),
-        past=decoder.empty_past(batch * beam_size),
+        past=decoder.empty_past(batch, beam_size, room),
         coverage=next_token.no_coverage(beam_size),
     )
-    grows = tf.TensorShape([None, beam_size, None])
-    fixed = tf.TensorShape([None, beam_size])
-    invariants = _State(
-        step=tf.TensorShape([]),
-        done=tf.TensorShape([None]),
-        ids=grows,
-        log_probs=fixed,
-        ended_ids=grows,
-        scores=fixed,
-        past=growing(start.past),
-        coverage=grows,
-    )
-    (end,) = tf.while_loop(is_running, advance, (start,), (invariants,))
+    (end,) = tf.while_loop(is_running, advance, (start,), (in_a_loop(start),))
     return hypotheses_of(end.ended_ids[:, :n_best, 1:], end.scores[:, :n_best])
+
+
+def top_k(values, k: int):
+    """As `tf.math.top_k`, quicker on long rows: it looks at the best blocks alone.
+
+    Args:
+        values: float32 `[batch, length]`.
+        k: How many.
+    """
+    length = values.shape[-1]
+    block = 64
+    if length < 8 * k * block:
+        return tf.math.top_k(values, k)
+    values = tf.pad(values, ((0, 0), (0, -length % block)), constant_values=-float("inf"))
+    blocks = tf.reshape(values, (-1, values.shape[-1] // block, block))
+    # The k best lie in the k blocks whose best are highest; in order, so that of equals the first
+    # is taken.
+    _, chosen = tf.math.top_k(tf.reduce_max(blocks, axis=2), k)
+    chosen = tf.sort(chosen, axis=1)
+    inside = tf.reshape(tf.gather(blocks, chosen, batch_dims=1), (-1, k * block))
+    best, place = tf.math.top_k(inside, k)
+    return best, tf.gather(chosen, place // block, batch_dims=1) * block + place % block

@@ -45,7 +45,7 @@ class Constraints:
 
         Args:
             log_probs: float32 `[batch, beam, vocab_size]`.
-            ids: int32 `[batch, beam, step + 1]`, the tokens so far, from the begin mark.
+            ids: int32 `[batch, beam, positions]`, the tokens so far, from the begin mark.
             step: int32 scalar, their number without the mark.
         """
         vocab_size = log_probs.shape[-1]
@@ -74,15 +74,15 @@ def without_repetition(log_probs, ids, length, n):
 
     Args:
         log_probs: float32 `[batch, beam, vocab_size]`.
-        ids: int32 `[batch, beam, length]`, without the begin mark.
-        length: int32 scalar.
+        ids: int32 `[batch, beam, positions]`, without the begin mark.
+        length: int32 scalar, tokens in `ids`; there may be room for more behind them.
         n: Tokens of an n-gram.
     """
-    places = tf.maximum(length - n + 1, 0)  # where an n-gram that ended could have begun
-    same = tf.ones_like(ids[:, :, :places], tf.bool)
+    places = tf.maximum(tf.shape(ids)[2] - n + 1, 0)  # where an n-gram could have begun
+    same = tf.ones_like(ids[:, :, :places], tf.bool) & (tf.range(places) <= length - n)
+    newest = tf.pad(ids, ((0, 0), (0, 0), (n - 1, 0)))  # from `length` on: the n - 1 newest
     for i in range(n - 1):
-        newest = ids[:, :, length - n + 1 + i : length - n + 2 + i]
-        same &= ids[:, :, i : i + places] == newest  # (of no places where there are too few)
+        same &= ids[:, :, i : i + places] == tf.gather(newest, length + i, axis=2)[:, :, None]
     last = ids[:, :, n - 1 : n - 1 + places]
     batch, beam = tf.unstack(tf.shape(ids)[:2])
     rows = tf.broadcast_to(tf.range(batch * beam)[:, None], (batch * beam, places))

@@ -6,7 +6,8 @@ import math
 
 import tensorflow as tf
 
-from keras_transformer.decoding.incremental import IncrementalDecoder, Memory
+from keras_transformer.decoding.incremental import IncrementalDecoder, Memory, Past
+from keras_transformer.decoding.room import GROWING, Room
 
 
 def mean_log_probs(logits):
@@ -32,20 +33,27 @@ class EnsembleDecoder:
         known = [d.max_positions for d in decoders if d.max_positions is not None]
         self.max_positions = min(known, default=None)
 
+    def lay_out(self) -> list[tf.Variable]:
+        """See `IncrementalDecoder.lay_out`."""
+        return [laid_out for decoder in self._decoders for laid_out in decoder.lay_out()]
+
     def encode(self, source_ids, max_steps) -> list[Memory]:
         """Each model's memory; see `IncrementalDecoder.encode`."""
         return [decoder.encode(source_ids, max_steps) for decoder in self._decoders]
 
-    def empty_past(self, rows):
-        """Each model's keys and values before the first step."""
-        return [decoder.empty_past(rows) for decoder in self._decoders]
+    def empty_past(self, batch, beam: int, room: Room = GROWING) -> list[Past]:
+        """What each model keeps before the first step."""
+        return [decoder.empty_past(batch, beam, room) for decoder in self._decoders]
 
-    def step(self, ids, past, memory: list[Memory], index):
+    def step(self, ids, past, memory: list[Memory], index, room: Room = GROWING):
         """See `IncrementalDecoder.step`; the logits are the logarithm of the mean probability."""
         parts = zip(self._decoders, past, memory, strict=True)
         logits, pasts, attentions = zip(
-            *(decoder.step(ids, one, its, index) for decoder, one, its in parts), strict=True
+            *(decoder.step(ids, one, its, index, room) for decoder, one, its in parts), strict=True
         )
         return mean_log_probs(logits), list(pasts), tf.add_n(attentions) / len(attentions)
 
-    reorder = staticmethod(IncrementalDecoder.reorder)
+    @staticmethod
+    def reorder(past: list[Past], beams) -> list[Past]:
+        """See `IncrementalDecoder.reorder`."""
+        return [IncrementalDecoder.reorder(one, beams) for one in past]

@@ -3,6 +3,10 @@
 It computes what the decoder's layers compute for that position, from the same weights, in as few
 TensorFlow operations as it can: a step of a small model costs more for their number than for
 their size. `tests/decoding/test_incremental.py` holds it to the layers.
+
+The keys and values of all a sentence's beams lie in one row of slots, beams beside each other,
+and stay there: when a search goes on with other beams, what changes is only which slots each may
+attend to.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import typing
 import keras
 import tensorflow as tf
 
+from keras_transformer.decoding.room import GROWING, Room
 from keras_transformer.layers.position import sinusoids
 from keras_transformer.model import token_embedding
 
@@ -27,14 +32,14 @@ class _Norm(typing.NamedTuple):
 
     @classmethod
     def of(cls, layer: keras.layers.LayerNormalization) -> _Norm:
-        return cls(tf.cast(layer.gamma.value, tf.float32), layer.beta.value, layer.epsilon)
+        gamma, beta = (_read(weight, tf.float32) for weight in (layer.gamma, layer.beta))
+        return cls(gamma, beta, layer.epsilon)
 
     def __call__(self, x):
-        x32 = tf.cast(x, tf.float32)
-        mean, variance = tf.nn.moments(x32, axes=-1, keepdims=True)
-        y = tf.nn.batch_normalization(
-            x32, mean, variance, tf.cast(self.beta, tf.float32), self.gamma, self.epsilon
-        )
+        centred = tf.cast(x, tf.float32)
+        centred -= tf.reduce_mean(centred, axis=-1, keepdims=True)
+        variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
+        y = centred * tf.math.rsqrt(variance + self.epsilon) * self.gamma + self.beta
         return tf.cast(y, x.dtype)
 
 
@@ -54,10 +59,10 @@ class _LayerWeights(typing.NamedTuple):
         dtype, scale = block.compute_dtype, 1.0 / math.sqrt(block.settings["d_k"])
 
         def kernel(dense):
-            return tf.cast(dense.kernel.value, dtype)
+            return _read(dense.kernel, dtype)
 
         def both(dense):
-            return kernel(dense), tf.cast(dense.bias.value, dtype)
+            return kernel(dense), _read(dense.bias, dtype)
 
         own, other = block.self_attention, block.memory_attention
         inputs = [kernel(own.query) * tf.cast(scale, dtype), kernel(own.key), kernel(own.value)]
@@ -77,6 +82,19 @@ class _LayerWeights(typing.NamedTuple):
         )
 
 
+class Past(typing.NamedTuple):
+    """What the decoder keeps of the positions before.
+
+    Attributes:
+        origins: int32 `[batch, beam, positions]`: the beam that each beam went through at each
+            position, -1 at those to come. `()` where there is one beam and no room ahead.
+        layers: Each decoder layer's keys and values, `[batch, heads, positions * beam, width]`.
+    """
+
+    origins: tf.Tensor | tuple
+    layers: list
+
+
 @dataclasses.dataclass(frozen=True)
 class Memory:
     """What stays the same at every step; made outside a search's loop.
@@ -89,15 +107,14 @@ class Memory:
         final_norm: The decoder's last normalisation, or None.
         embedding: `[vocab_size, d_model]`.
         positions: `[max_steps, d_model]`, the position vectors.
-        projection: float32 `[d_model, vocab_size]`. A tied embedding is turned into it once: by the
-            table as it lies, a product for a few rows takes up to six times as long on a CPU.
+        projection: float32 `[d_model, vocab_size]`.
     """
 
     projections: list
     mask: tf.Tensor
     layers: list[_LayerWeights]
     final_norm: _Norm | None
-    embedding: tf.Tensor
+    embedding: tf.Tensor | tf.Variable
     positions: tf.Tensor
     projection: tf.Tensor
 
@@ -114,7 +131,7 @@ class IncrementalDecoder:
     Example:
         >>> decoder = IncrementalDecoder(model)
         >>> memory = decoder.encode(source_ids, max_steps=50)
-        >>> past = decoder.empty_past(1)
+        >>> past = decoder.empty_past(batch=1, beam=1)
         >>> logits, past, attention = decoder.step(tf.constant([[BEGIN_ID]]), past, memory, 0)
     """
 
@@ -132,9 +149,24 @@ class IncrementalDecoder:
         }
         self._embeddings = {side: token_embedding(model, side) for side in ("source", "target")}
         self._projection = model.get_layer("projection") if "projection" in names else None
+        self._turned_table = None
         self._sizes = self._decoder.blocks[0].settings
         learned = self._positions["target"].kind == "learned"
         self.max_positions = self._positions["target"].max_positions if learned else None
+
+    def lay_out(self) -> list[tf.Variable]:
+        """Lays out the weights for a step once, where they change no more.
+
+        A tied embedding is also the projection's kernel, turned: by the table as it lies, a product
+        for a few rows takes up to six times as long on a CPU. Without this, each `encode` turns it.
+
+        Returns:
+            What was laid out, for a SavedModel to keep.
+        """
+        if self._projection is None and self._turned_table is None:
+            table = _read(self._embeddings["target"].table, tf.float32)
+            self._turned_table = tf.Variable(tf.transpose(table), trainable=False)
+        return [] if self._turned_table is None else [self._turned_table]
 
     def encode(self, source_ids, max_steps) -> Memory:
         """The memory of int32 `[batch, source_length]` ids, 0 where they pad.
@@ -159,13 +191,18 @@ class IncrementalDecoder:
             mask=memory_mask,
             layers=[_LayerWeights.of(block) for block in decoder.blocks],
             final_norm=None if decoder.final_norm is None else _Norm.of(decoder.final_norm),
-            embedding=tf.convert_to_tensor(table),
+            embedding=table,
             positions=tf.cast(self._position_vectors(max_steps, table.shape[-1]), dtype),
-            projection=tf.cast(
-                tf.transpose(table) if self._projection is None else self._projection.kernel.value,
-                tf.float32,
-            ),
+            projection=self._kernel(),
         )
+
+    def _kernel(self):
+        """float32 `[d_model, vocab_size]`."""
+        if self._projection is not None:
+            return _read(self._projection.kernel, tf.float32)
+        if self._turned_table is not None:
+            return tf.convert_to_tensor(self._turned_table)
+        return tf.transpose(_read(self._embeddings["target"].table, tf.float32))
 
     def _position_vectors(self, max_steps, d_model):
         layer = self._positions["target"]
@@ -173,76 +210,88 @@ class IncrementalDecoder:
             return layer.table.value
         return sinusoids(tf.range(max_steps), d_model, layer.kind == "interleaved")
 
-    def empty_past(self, rows):
-        """Keys and values before the first step, for `rows` sequences (beams counted).
+    def empty_past(self, batch, beam: int, room: Room = GROWING) -> Past:
+        """What is kept before the first step.
 
-        Returns:
-            For each decoder layer, `[rows, heads, 0, d_k]` and `[rows, heads, 0, d_v]`.
+        Args:
+            batch: Sentences, an int or int32 scalar.
+            beam: Beams of each.
+            room: For the positions to come.
         """
         heads, widths = self._sizes["num_heads"], (self._sizes["d_k"], self._sizes["d_v"])
-        return [
-            tuple(
-                tf.zeros((rows, heads, 0, width), self._decoder.compute_dtype) for width in widths
-            )
+        dtype = self._decoder.compute_dtype
+        layers = [
+            tuple(room.empty((batch, heads), (width,), beam, dtype) for width in widths)
             for _ in self._decoder.blocks
         ]
+        if beam == 1 and room.steps is None:  # it sees all there is
+            return Past((), layers)
+        return Past(room.empty((batch, beam), (), 1, tf.int32) - 1, layers)
 
-    def step(self, ids, past, memory: Memory, index):
+    def step(self, ids, past: Past, memory: Memory, index, room: Room = GROWING):
         """One position of every beam.
 
         Args:
             ids: int32 `[batch, beam]`, the token before the one sought.
-            past: From `empty_past(batch * beam)` or the step before.
+            past: From `empty_past`, or the step before.
             memory: From `encode`.
             index: int32 scalar, the position of `ids`, from 0.
+            room: That of `empty_past`.
 
         Returns:
             float32 logits `[batch, beam, vocab_size]`; the past with this position; and the
             attention to the source, the mean over the last layer's heads, float32
             `[batch, beam, source_length]`.
         """
-        beam = ids.shape[1] or tf.shape(ids)[1]
+        beam = ids.shape[1]
         dtype, d_model = self._decoder.compute_dtype, memory.embedding.shape[-1]
         x = tf.cast(tf.gather(memory.embedding, tf.reshape(ids, (-1,))), dtype)
         x = x * tf.cast(math.sqrt(d_model), dtype) + tf.gather(memory.positions, index)
-        window, presents, attention = self._window(index), [], None
+        origins = past.origins
+        if not isinstance(origins, tuple):
+            itself = tf.zeros_like(ids) + tf.range(beam)
+            origins = room.put(origins, itself[:, :, None], index, 2)
+        visible, presents, attention = self._visible(origins, index, beam), [], None
         for weights, one_past, projection in zip(
-            memory.layers, past, memory.projections, strict=True
+            memory.layers, past.layers, memory.projections, strict=True
         ):
-            x, present, attention = self._layer(
-                x, weights, one_past, window, projection, memory.mask, beam
-            )
+            kept = _Kept(one_past, index * beam, room, visible)
+            x, present, attention = self._layer(x, weights, kept, projection, memory.mask, beam)
             presents.append(present)
         if memory.final_norm is not None:
             x = memory.final_norm(x)
         logits = tf.matmul(tf.cast(x, tf.float32), memory.projection)
         logits = tf.reshape(logits, (-1, beam, logits.shape[-1]))
-        return logits, presents, tf.reduce_mean(attention, axis=1)
+        return logits, Past(origins, presents), tf.reduce_mean(attention, axis=1)
 
-    def _layer(self, x, weights: _LayerWeights, past, window, projection, mask, beam):
-        """A layer's output `[rows, d_model]`, its past, and its attention to the source."""
-        present, attention = past, None
+    def _layer(self, x, weights: _LayerWeights, kept: _Kept, projection, mask, beam):
+        """A layer's output `[batch * beam, d_model]`, its past, and its attention to the source."""
+        present, attention = (), None
+        heads, d_k, d_v = (self._sizes[name] for name in ("num_heads", "d_k", "d_v"))
+
+        def of_heads(x, width):  # the beams of a sentence as positions of one sequence
+            return _swapped(tf.reshape(x, (-1, beam, heads, width)), beam, heads)
+
+        def joined(context):
+            return tf.reshape(_swapped(context, heads, beam), (-1, heads * d_v))
 
         def attend_to_self(x):
             nonlocal present
-            heads, d_k, d_v = (self._sizes[name] for name in ("num_heads", "d_k", "d_v"))
             widths = (d_k, d_k, d_v)
             parts = tf.split(tf.matmul(x, weights.self_inputs), [heads * w for w in widths], axis=1)
-            query, key, value = (
-                tf.reshape(part, (-1, heads, 1, width))
-                for part, width in zip(parts, widths, strict=True)
+            query, *new = map(of_heads, parts, widths)
+            present = tuple(
+                kept.room.put(old, one, kept.place, 2)
+                for old, one in zip(kept.past, new, strict=True)
             )
-            present = tf.concat([past[0], key], axis=2), tf.concat([past[1], value], axis=2)
-            context, _ = _attend(query, *present, window)
-            return tf.matmul(tf.reshape(context, (-1, heads * d_v)), weights.self_output)
+            context, _ = _attend(query, *present, kept.visible)
+            return tf.matmul(joined(context), weights.self_output)
 
-        def attend_to_memory(x):  # the beams of a sentence as positions of one sequence
+        def attend_to_memory(x):
             nonlocal attention
-            heads, d_k, d_v = (self._sizes[name] for name in ("num_heads", "d_k", "d_v"))
-            query = tf.reshape(tf.matmul(x, weights.memory_query), (-1, beam, heads, d_k))
-            context, attention = _attend(_swapped(query, beam, heads), *projection, mask)
-            context = _swapped(context, heads, beam)
-            return tf.matmul(tf.reshape(context, (-1, heads * d_v)), weights.memory_output)
+            query = of_heads(tf.matmul(x, weights.memory_query), d_k)
+            context, attention = _attend(query, *projection, mask)
+            return tf.matmul(joined(context), weights.memory_output)
 
         def feed_forward(x):
             inner = tf.nn.bias_add(tf.matmul(x, weights.inner[0]), weights.inner[1])
@@ -254,17 +303,40 @@ class IncrementalDecoder:
             x = x + sublayer(norm(x)) if self._sizes["norm"] == "pre" else norm(x + sublayer(x))
         return x, present, attention
 
-    def _window(self, index):
-        """bool `[1, 1, 1, index + 1]`: which positions restricted attention lets the step see."""
-        if self._masks.window is None:
-            return None
-        near = tf.range(index + 1) >= index - self._masks.window // 2
-        return near[None, None, None, :]
+    def _visible(self, origins, index, beam):
+        """bool, broadcast to `[batch, heads, beam, slots]`: what each beam sees; None for all."""
+        window = self._masks.window
+        if isinstance(origins, tuple):
+            if window is None:
+                return None
+            return (tf.range(index + 1) >= index - window // 2)[None, None, None, :]
+        seen = origins[:, :, :, None] == tf.range(beam)
+        if window is not None:
+            positions = tf.range(tf.shape(origins)[2])
+            seen &= (positions >= index - window // 2)[:, None]
+        batch, _, positions, _ = tf.unstack(tf.shape(seen))
+        return tf.reshape(seen, (batch, 1, beam, positions * beam))
 
     @staticmethod
-    def reorder(past, rows):
-        """The past of other beams: row i of the result is row `rows[i]`."""
-        return tf.nest.map_structure(lambda tensor: tf.gather(tensor, rows), past)
+    def reorder(past: Past, beams) -> Past:
+        """The past of other beams: beam i of each sentence becomes int32 `beams[:, i]`."""
+        if isinstance(past.origins, tuple):  # one beam: there is no other
+            return past
+        return past._replace(origins=tf.gather(past.origins, beams, batch_dims=1))
+
+
+class _Kept(typing.NamedTuple):
+    """A layer's past, where this step's keys and values go, and which are seen."""
+
+    past: tuple
+    place: tf.Tensor
+    room: Room
+    visible: tf.Tensor | None
+
+
+def _read(weight, dtype):
+    """A weight's value as a tensor, read here and not at each use."""
+    return tf.cast(tf.convert_to_tensor(weight.value), dtype)
 
 
 def _swapped(x, first, second):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from keras_transformer.config import DecodingConfig
+from keras_transformer.config import BEGIN_ID, PAD_ID, DecodingConfig
 from keras_transformer.decoding.constraints import Constraints, never_output
+from keras_transformer.decoding.room import Room
 
 
 class NextToken:
@@ -16,22 +17,25 @@ class NextToken:
         source_ids: int32 `[batch, source_length]`, each with its end mark, 0 where they pad.
         config: The search options.
         prefix_ids: int32 `[batch, prefix_length]`, what each result begins with, or None.
+        room: For what is kept of each position.
 
     Attributes:
         limits, max_steps: See `Constraints`.
     """
 
-    def __init__(self, decoder, source_ids, config: DecodingConfig, prefix_ids=None):
+    def __init__(self, decoder, source_ids, config: DecodingConfig, prefix_ids, room: Room):
         self._constraints = Constraints(config, source_ids, prefix_ids, decoder.max_positions)
         self.limits, self.max_steps = self._constraints.limits, self._constraints.max_steps
         self._decoder, self._source_ids, self._config = decoder, source_ids, config
-        self._memory = decoder.encode(source_ids, self.max_steps)
+        self._room = room
+        self._memory = decoder.encode(source_ids, room.steps or self.max_steps)
 
     def log_probs(self, ids, past, step):
         """The log probabilities of what follows, -inf where a token may not come.
 
         Args:
-            ids: int32 `[batch, beam, step + 1]`, the tokens so far, from the begin mark.
+            ids: int32 `[batch, beam, positions]`, the tokens so far, from the begin mark; there may
+                be room for more behind them.
             past: The decoder's keys and values of all but the last of them.
             step: int32 scalar, their number without the mark.
 
@@ -39,7 +43,9 @@ class NextToken:
             float32 `[batch, beam, vocab_size]`, the past with this position, and the attention to
             the source.
         """
-        logits, past, attention = self._decoder.step(ids[:, :, -1], past, self._memory, step)
+        logits, past, attention = self._decoder.step(
+            tf.gather(ids, step, axis=2), past, self._memory, step, self._room
+        )
         log_probs = tf.nn.log_softmax(logits) + never_output(logits.shape[-1])
         return self._constraints.apply(log_probs, ids, step), past, attention
 
@@ -49,8 +55,20 @@ class NextToken:
         return tf.zeros((batch, beam, length if self._config.beta else 0))
 
 
-def growing(past):
-    """The shapes of keys and values in a loop: any number of rows and positions."""
-    return tf.nest.map_structure(
-        lambda tensor: tf.TensorShape([None, tensor.shape[1], None, tensor.shape[3]]), past
-    )
+    def begin(self, beam: int):
+        """int32 `[batch, beam, positions]`: the begin marks, and the room there is."""
+        batch = tf.shape(self._source_ids)[0]
+        ids = tf.fill((batch, beam, 1), BEGIN_ID)
+        return tf.pad(ids, ((0, 0), (0, 0), (0, self._room.steps or 0)), constant_values=PAD_ID)
+
+
+def in_a_loop(state):
+    """The shapes of a search's state, a NamedTuple, in its loop: positions may be added."""
+
+    def shape(tensor):
+        known = tensor.shape.as_list()
+        if len(known) >= 3:
+            known[2] = None
+        return tf.TensorShape(known)
+
+    return tf.nest.map_structure(shape, state)

@@ -6,27 +6,30 @@ import typing
 
 import tensorflow as tf
 
-from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, DecodingConfig
+from keras_transformer.config import END_ID, PAD_ID, DecodingConfig
 from keras_transformer.decoding.hypotheses import (
     Hypotheses,
     coverage_penalty,
     hypotheses_of,
     length_penalty,
 )
-from keras_transformer.decoding.next_token import NextToken, growing
+from keras_transformer.decoding.next_token import NextToken, in_a_loop
+from keras_transformer.decoding.room import GROWING, Room
 
 
 class _State(typing.NamedTuple):
     step: tf.Tensor  # int32 scalar, tokens so far
     done: tf.Tensor  # bool [batch, count]
-    ids: tf.Tensor  # int32 [batch, count, step + 1], from the begin mark
+    ids: tf.Tensor  # int32 [batch, count, positions], from the begin mark
     log_probs: tf.Tensor  # float32 [batch, count]
     lengths: tf.Tensor  # int32 [batch, count], end mark included
-    past: list  # the decoder's keys and values
+    past: typing.Any  # what the decoder keeps
     coverage: tf.Tensor  # float32 [batch, count, source_length or 0], attention given
 
 
-def greedy_search(decoder, source_ids, config: DecodingConfig, prefix_ids=None) -> Hypotheses:
+def greedy_search(
+    decoder, source_ids, config: DecodingConfig, prefix_ids=None, room: Room = GROWING
+) -> Hypotheses:
     """Takes the likeliest token at each step: what a beam of one finds, at less cost.
 
     Args: see `beam_search`.
@@ -38,17 +41,23 @@ def greedy_search(decoder, source_ids, config: DecodingConfig, prefix_ids=None) 
     def likeliest(log_probs, step):
         return tf.argmax(log_probs, axis=-1, output_type=tf.int32)
 
-    next_token = NextToken(decoder, source_ids, config, prefix_ids)
-    return _token_by_token(next_token, decoder, source_ids, config, 1, likeliest)
+    next_token = NextToken(decoder, source_ids, config, prefix_ids, room)
+    return _token_by_token(next_token, decoder, source_ids, config, 1, likeliest, room)
 
 
 def sample(
-    decoder, source_ids, config: DecodingConfig, count: int = 1, prefix_ids=None, seed=None
+    decoder,
+    source_ids,
+    config: DecodingConfig,
+    count: int = 1,
+    prefix_ids=None,
+    room: Room = GROWING,
+    seed=None,
 ) -> Hypotheses:
     """Draws each token from the model's distribution, or from a part of it.
 
     Args:
-        decoder, source_ids, prefix_ids: See `beam_search`.
+        decoder, source_ids, prefix_ids, room: See `beam_search`.
         config: The options; `temperature` is above 0.
         count: Samples a sentence, each drawn for itself: they may be equal.
         seed: int32 scalar, `config.seed` by default. What is drawn depends on it and on the
@@ -64,14 +73,14 @@ def sample(
     """
     if count < 1:
         raise ValueError(f"`count` should be at least 1. Received: count={count}.")
-    next_token = NextToken(decoder, source_ids, config, prefix_ids)
+    next_token = NextToken(decoder, source_ids, config, prefix_ids, room)
     seed = tf.convert_to_tensor(config.seed if seed is None else seed, tf.int32)
-    numbers = _uniform_numbers(source_ids, next_token.max_steps, count, seed)
+    numbers = _uniform_numbers(source_ids, room.steps or next_token.max_steps, count, seed)
 
     def drawn(log_probs, step):
-        return draw(log_probs, numbers[:, step], config)
+        return draw(log_probs, tf.gather(numbers, step, axis=1), config)
 
-    found = _token_by_token(next_token, decoder, source_ids, config, count, drawn)
+    found = _token_by_token(next_token, decoder, source_ids, config, count, drawn, room)
     scores, order = tf.math.top_k(found.scores, count)
     ids, lengths = (tf.gather(part, order, batch_dims=1) for part in (found.ids, found.lengths))
     return Hypotheses(ids, lengths, scores)
@@ -112,7 +121,7 @@ def _uniform_numbers(source_ids, steps, count: int, seed):
     return numbers[:-1]
 
 
-def _token_by_token(next_token, decoder, source_ids, config, count, choose) -> Hypotheses:
+def _token_by_token(next_token, decoder, source_ids, config, count, choose, room) -> Hypotheses:
     batch, limits = tf.shape(source_ids)[0], next_token.limits
 
     def is_running(state: _State):
@@ -123,11 +132,12 @@ def _token_by_token(next_token, decoder, source_ids, config, count, choose) -> H
         tokens = choose(log_probs, state.step)
         step, going = state.step + 1, ~state.done
         chosen = tf.gather(log_probs, tokens, batch_dims=2)
+        added = tf.where(going, tokens, PAD_ID)
         return (
             _State(
                 step=step,
                 done=state.done | (tokens == END_ID) | (step >= limits)[:, None],
-                ids=tf.concat([state.ids, tf.where(going, tokens, PAD_ID)[:, :, None]], axis=2),
+                ids=room.put(state.ids, added[:, :, None], step, 2),
                 log_probs=state.log_probs + tf.where(going, chosen, 0.0),
                 lengths=tf.where(going, step, state.lengths),
                 past=past,
@@ -141,24 +151,13 @@ def _token_by_token(next_token, decoder, source_ids, config, count, choose) -> H
     start = _State(
         step=tf.constant(0),
         done=done,
-        ids=tf.fill((batch, count, 1), BEGIN_ID),
+        ids=next_token.begin(count),
         log_probs=tf.zeros((batch, count)),
         lengths=tf.zeros((batch, count), tf.int32),
-        past=decoder.empty_past(batch * count),
+        past=decoder.empty_past(batch, count, room),
         coverage=next_token.no_coverage(count),
     )
-    grows = tf.TensorShape([None, count, None])
-    fixed = tf.TensorShape([None, count])
-    invariants = _State(
-        step=tf.TensorShape([]),
-        done=fixed,
-        ids=grows,
-        log_probs=fixed,
-        lengths=fixed,
-        past=growing(start.past),
-        coverage=grows,
-    )
-    (end,) = tf.while_loop(is_running, advance, (start,), (invariants,))
+    (end,) = tf.while_loop(is_running, advance, (start,), (in_a_loop(start),))
     scores = end.log_probs / length_penalty(end.lengths, config.alpha)
     if config.beta:
         penalty = coverage_penalty(end.coverage, source_ids, config.beta)

@@ -15,6 +15,7 @@ from keras_transformer.decoding.beam import beam_search
 from keras_transformer.decoding.ensemble import EnsembleDecoder
 from keras_transformer.decoding.hypotheses import Hypotheses
 from keras_transformer.decoding.incremental import IncrementalDecoder
+from keras_transformer.decoding.room import GROWING, Room
 from keras_transformer.decoding.sampling import greedy_search, sample
 from keras_transformer.decoding.scoring import score_pairs
 from keras_transformer.text.vocabulary import Vocabularies
@@ -59,18 +60,37 @@ class TranslationGraph(tf.Module):
         ids = self.source_tokenizer.tokenize(source)[:, : self.max_source_length - 1]
         return _with_end(ids).to_tensor()
 
+    def prefix_ids(self, prefix) -> tf.Tensor:
+        """int32 `[batch, length]` ids of string `[batch]`, 0 where they pad, without marks."""
+        return self.target_tokenizer.tokenize(prefix).to_tensor()
+
+    def lay_out(self) -> list[tf.Variable]:
+        """See `IncrementalDecoder.lay_out`."""
+        return self._untracked()[1].lay_out()
+
     def source_lengths(self, source) -> tf.Tensor:
         """int64 `[batch]`: tokens of string `[batch]`, end mark included, before they are cut."""
         return self.source_tokenizer.tokenize(source).row_lengths() + 1
 
-    def search(self, source_ids, config, n_best=1, prefix_ids=None, seed=None) -> Hypotheses:
+    def search(
+        self, source_ids, config, n_best=1, prefix_ids=None, seed=None, room: Room = GROWING
+    ) -> Hypotheses:
         """What the options say, of int32 `[batch, source_length]` ids: greedy, beam or drawn."""
         decoder = self._untracked()[1]
         if config.temperature:
-            return sample(decoder, source_ids, config, n_best, prefix_ids, seed)
+            return sample(decoder, source_ids, config, n_best, prefix_ids, room, seed)
         if config.beam_size == n_best == 1:
-            return greedy_search(decoder, source_ids, config, prefix_ids)
-        return beam_search(decoder, source_ids, config, n_best, prefix_ids)
+            return greedy_search(decoder, source_ids, config, prefix_ids, room)
+        return beam_search(decoder, source_ids, config, n_best, prefix_ids, room)
+
+    def texts(self, found: Hypotheses):
+        """string `[batch, n_best]` of a search's results."""
+        batch, n_best, length = tf.unstack(tf.shape(found.ids))
+        rows = tf.reshape(found.ids, (batch * n_best, length))
+        ids = tf.RaggedTensor.from_tensor(rows, tf.reshape(found.lengths, (-1,)))
+        # A vocabulary of bytes can spell a line feed; a translation is one line.
+        texts = tf.strings.regex_replace(self.target_tokenizer.detokenize(ids), r"\n", " ")
+        return tf.reshape(texts, (batch, n_best))
 
     def translate(self, source, config, n_best=1, prefix=None, seed=None):
         """string `[batch]` to string and float32 `[batch, n_best]`, best first.
@@ -82,14 +102,9 @@ class TranslationGraph(tf.Module):
             prefix: string `[batch]`, what each result begins with, or None.
             seed: int32 scalar, of drawing; `config.seed` by default.
         """
-        prefix_ids = None if prefix is None else self.target_tokenizer.tokenize(prefix).to_tensor()
+        prefix_ids = None if prefix is None else self.prefix_ids(prefix)
         found = self.search(self.source_ids(source), config, n_best, prefix_ids, seed)
-        batch = tf.shape(source)[0]
-        rows = tf.reshape(found.ids, (batch * n_best, tf.shape(found.ids)[2]))
-        ids = tf.RaggedTensor.from_tensor(rows, tf.reshape(found.lengths, (-1,)))
-        # A vocabulary of bytes can spell a line feed; a translation is one line.
-        texts = tf.strings.regex_replace(self.target_tokenizer.detokenize(ids), r"\n", " ")
-        return tf.reshape(texts, (batch, n_best)), found.scores
+        return self.texts(found), found.scores
 
     def score(self, source, target):
         """float32 `[batch]`: log P of string `[batch]` targets, end mark included."""
@@ -139,6 +154,48 @@ class GraphBackend:
         return tf.function(translate, autograph=False, input_signature=signature)
 
 
+class CompiledBackend(GraphBackend):
+    """The same, with the search compiled by XLA: for each of a few shapes once.
+
+    Batches are padded to a power of two of sentences and a multiple of 16 tokens.
+    """
+
+    def __init__(self, graph: TranslationGraph):
+        super().__init__(graph)
+        self._source_ids, self._prefix_ids, self._texts = (
+            tf.function(function, autograph=False, reduce_retracing=True)
+            for function in (graph.source_ids, graph.prefix_ids, graph.texts)
+        )
+
+    def translate(self, source, config: DecodingConfig, n_best: int, prefix=None):
+        options = config.replace(seed=0, batch_size=1)
+        inputs = [_padded(self._source_ids(source)), tf.constant(config.seed)]
+        if prefix is not None:
+            inputs.append(_padded(self._prefix_ids(prefix)))
+        found = self._compiled(options, n_best, prefix is not None)(*inputs)
+        found = Hypotheses(*(part[: len(source)] for part in found))
+        return self._texts(found), found.scores
+
+    def _compile(self, config, n_best, has_prefix):
+        def search(source_ids, seed, prefix_ids=None):
+            steps = source_ids.shape[1] + config.extra_length
+            steps = min(steps, config.max_length or steps)
+            if prefix_ids is not None:
+                steps = max(steps, prefix_ids.shape[1])
+            return self._graph.search(
+                source_ids, config, n_best, prefix_ids, seed, Room(steps)
+            )
+
+        return tf.function(search, autograph=False, jit_compile=True)
+
+
+def _padded(ids):
+    """int32 `[batch, length]` ids in one of a few shapes."""
+    batch, length = ids.shape
+    rows = 1 << (batch - 1).bit_length() if batch else 1
+    return tf.pad(ids, ((0, rows - batch), (0, -length % 16)))
+
+
 class Translator:
     """Translates lists of lines, of any number and length, in their order.
 
@@ -165,6 +222,7 @@ class Translator:
         model: keras.Model | list[keras.Model],
         vocabularies: Vocabularies,
         config: DecodingConfig | None = None,
+        jit_compile: bool = False,
     ) -> Translator:
         """A translator around a Keras model, whose weights may go on changing.
 
@@ -172,26 +230,30 @@ class Translator:
             model: From `build_transformer`, or several, whose probabilities are averaged.
             vocabularies: They were trained with.
             config: The search options.
+            jit_compile: Whether XLA compiles the search: quicker once it has, which takes its time.
         """
         config = config or DecodingConfig()
         graph = TranslationGraph(model, vocabularies, config.max_source_length)
-        return cls(GraphBackend(graph), config)
+        return cls((CompiledBackend if jit_compile else GraphBackend)(graph), config)
 
     @classmethod
-    def from_run(cls, run_dir, checkpoint: str | int | list = "average") -> Translator:
+    def from_run(
+        cls, run_dir, checkpoint: str | int | list = "average", jit_compile: bool = False
+    ) -> Translator:
         """A translator of a run directory that `trainers/train_wmt.py` made.
 
         Args:
             run_dir: The directory, or a list of several for an ensemble.
             checkpoint: "average" of the last ones, "best", "last", or a step's number; a list of
                 these for an ensemble of several of one run, or one for each run.
+            jit_compile: See `from_model`.
 
         Raises:
             ValueError: A run or checkpoint is not there, or their vocabularies differ.
         """
         from keras_transformer.run_directory import load_runs  # it stands on training; we do not
 
-        return cls.from_model(*load_runs(run_dir, checkpoint))
+        return cls.from_model(*load_runs(run_dir, checkpoint), jit_compile=jit_compile)
 
     def __call__(
         self, lines: list[str], n_best: int = 1, prefixes: list[str] | None = None, **options

@@ -97,7 +97,11 @@ def test_exactly_the_tokens_that_complete_an_ngram_again_are_banned(n):
     rng = np.random.default_rng(n)
     for length in range(7):
         ids = rng.integers(1, 4, (2, 3, length), dtype=np.int32)
-        found = without_repetition(tf.zeros((2, 3, 5)), tf.constant(ids), tf.constant(length), n)
+        log_probs, length_ = tf.zeros((2, 3, 5)), tf.constant(length)
+        found = without_repetition(log_probs, tf.constant(ids), length_, n)
+        with_room = np.pad(ids, ((0, 0), (0, 0), (0, 4)), constant_values=3)
+        also = without_repetition(log_probs, tf.constant(with_room), length_, n)
+        np.testing.assert_array_equal(also, found)
         for (row, beam), token in itertools.product(np.ndindex(2, 3), range(5)):
             said = ids[row, beam].tolist()
             there = {tuple(said[i : i + n]) for i in range(length - n + 1)}
