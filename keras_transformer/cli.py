@@ -154,7 +154,8 @@ def _translator(arguments):
         )
     if arguments.jit_compile:
         raise ValueError(
-            f"--jit-compile is for run directories: an export's graph is fixed. Received: {paths[0]}."
+            "--jit-compile is for run directories: an export's graph is fixed. Received: "
+            f"{paths[0]}."
         )
     if len(paths) > 1:
         raise ValueError(

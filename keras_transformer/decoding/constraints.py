@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import tensorflow as tf
 
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, DecodingConfig
@@ -49,10 +50,11 @@ class Constraints:
             step: int32 scalar, their number without the mark.
         """
         vocab_size = log_probs.shape[-1]
-        free = log_probs
+        bans = _bans(vocab_size, PAD_ID, BEGIN_ID)  # they are no output
         if self._config.min_length:
-            too_short = tf.one_hot(END_ID, vocab_size, _NEVER, 0.0)
-            free += tf.where(step < self._config.min_length, too_short, 0.0)
+            too_short = _bans(vocab_size, PAD_ID, BEGIN_ID, END_ID)
+            bans = tf.where(step < self._config.min_length, too_short, bans)
+        free = log_probs + bans
         if self._config.no_repeat_ngram:
             free = without_repetition(free, ids[:, :, 1:], step, self._config.no_repeat_ngram)
         if self._prefix is None:
@@ -63,10 +65,11 @@ class Constraints:
         return tf.where((forced == PAD_ID)[:, None, None], free, alone)
 
 
-def never_output(vocab_size):
-    """float32 `[vocab_size]`: -inf for the padding and begin ids, which are no output; else 0."""
-    never = tf.one_hot([PAD_ID, BEGIN_ID], vocab_size, on_value=True, off_value=False)
-    return tf.where(tf.reduce_any(never, axis=0), _NEVER, 0.0)
+def _bans(vocab_size, *ids):
+    """float32 `[vocab_size]`: -inf at `ids`, else 0."""
+    bans = np.zeros(vocab_size, np.float32)
+    bans[list(ids)] = _NEVER
+    return tf.constant(bans)
 
 
 def without_repetition(log_probs, ids, length, n):

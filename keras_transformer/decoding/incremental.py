@@ -19,67 +19,9 @@ import keras
 import tensorflow as tf
 
 from keras_transformer.decoding.room import GROWING, Room
+from keras_transformer.decoding.step_weights import LayerWeights, Norm, read
 from keras_transformer.layers.position import sinusoids
 from keras_transformer.model import token_embedding
-
-
-class _Norm(typing.NamedTuple):
-    """A layer normalisation: gain and bias `[d_model]`, float32."""
-
-    gamma: tf.Tensor
-    beta: tf.Tensor
-    epsilon: float
-
-    @classmethod
-    def of(cls, layer: keras.layers.LayerNormalization) -> _Norm:
-        gamma, beta = (_read(weight, tf.float32) for weight in (layer.gamma, layer.beta))
-        return cls(gamma, beta, layer.epsilon)
-
-    def __call__(self, x):
-        centred = tf.cast(x, tf.float32)
-        centred -= tf.reduce_mean(centred, axis=-1, keepdims=True)
-        variance = tf.reduce_mean(tf.square(centred), axis=-1, keepdims=True)
-        y = centred * tf.math.rsqrt(variance + self.epsilon) * self.gamma + self.beta
-        return tf.cast(y, x.dtype)
-
-
-class _LayerWeights(typing.NamedTuple):
-    """A decoder layer's weights, laid out for a step."""
-
-    self_inputs: tf.Tensor  # queries (scaled), keys and values, side by side
-    self_output: tf.Tensor
-    memory_query: tf.Tensor  # scaled
-    memory_output: tf.Tensor
-    inner: tuple
-    outer: tuple
-    norms: tuple  # of the three sublayers
-
-    @classmethod
-    def of(cls, block) -> _LayerWeights:
-        dtype, scale = block.compute_dtype, 1.0 / math.sqrt(block.settings["d_k"])
-
-        def kernel(dense):
-            return _read(dense.kernel, dtype)
-
-        def both(dense):
-            return kernel(dense), _read(dense.bias, dtype)
-
-        own, other = block.self_attention, block.memory_attention
-        inputs = [kernel(own.query) * tf.cast(scale, dtype), kernel(own.key), kernel(own.value)]
-        residuals = (
-            block.self_attention_residual,
-            block.memory_attention_residual,
-            block.feed_forward_residual,
-        )
-        return cls(
-            self_inputs=tf.concat(inputs, axis=1),
-            self_output=kernel(own.output_projection),
-            memory_query=kernel(other.query) * tf.cast(scale, dtype),
-            memory_output=kernel(other.output_projection),
-            inner=both(block.feed_forward.inner),
-            outer=both(block.feed_forward.outer),
-            norms=tuple(_Norm.of(residual.layer_norm) for residual in residuals),
-        )
 
 
 class Past(typing.NamedTuple):
@@ -112,8 +54,8 @@ class Memory:
 
     projections: list
     mask: tf.Tensor
-    layers: list[_LayerWeights]
-    final_norm: _Norm | None
+    layers: list[LayerWeights]
+    final_norm: Norm | None
     embedding: tf.Tensor | tf.Variable
     positions: tf.Tensor
     projection: tf.Tensor
@@ -164,7 +106,7 @@ class IncrementalDecoder:
             What was laid out, for a SavedModel to keep.
         """
         if self._projection is None and self._turned_table is None:
-            table = _read(self._embeddings["target"].table, tf.float32)
+            table = read(self._embeddings["target"].table, tf.float32)
             self._turned_table = tf.Variable(tf.transpose(table), trainable=False)
         return [] if self._turned_table is None else [self._turned_table]
 
@@ -189,8 +131,8 @@ class IncrementalDecoder:
         return Memory(
             projections=projections,
             mask=memory_mask,
-            layers=[_LayerWeights.of(block) for block in decoder.blocks],
-            final_norm=None if decoder.final_norm is None else _Norm.of(decoder.final_norm),
+            layers=[LayerWeights.of(block) for block in decoder.blocks],
+            final_norm=None if decoder.final_norm is None else Norm.of(decoder.final_norm),
             embedding=table,
             positions=tf.cast(self._position_vectors(max_steps, table.shape[-1]), dtype),
             projection=self._kernel(),
@@ -199,10 +141,10 @@ class IncrementalDecoder:
     def _kernel(self):
         """float32 `[d_model, vocab_size]`."""
         if self._projection is not None:
-            return _read(self._projection.kernel, tf.float32)
+            return read(self._projection.kernel, tf.float32)
         if self._turned_table is not None:
             return tf.convert_to_tensor(self._turned_table)
-        return tf.transpose(_read(self._embeddings["target"].table, tf.float32))
+        return tf.transpose(read(self._embeddings["target"].table, tf.float32))
 
     def _position_vectors(self, max_steps, d_model):
         layer = self._positions["target"]
@@ -264,22 +206,31 @@ class IncrementalDecoder:
         logits = tf.reshape(logits, (-1, beam, logits.shape[-1]))
         return logits, Past(origins, presents), tf.reduce_mean(attention, axis=1)
 
-    def _layer(self, x, weights: _LayerWeights, kept: _Kept, projection, mask, beam):
+    def _layer(self, x, weights: LayerWeights, kept: _Kept, projection, mask, beam):
         """A layer's output `[batch * beam, d_model]`, its past, and its attention to the source."""
         present, attention = (), None
         heads, d_k, d_v = (self._sizes[name] for name in ("num_heads", "d_k", "d_v"))
 
-        def of_heads(x, width):  # the beams of a sentence as positions of one sequence
-            return _swapped(tf.reshape(x, (-1, beam, heads, width)), beam, heads)
+        def of_heads(x, count, width):  # the beams of a sentence as positions of one sequence
+            if beam == 1:
+                return tf.reshape(x, (-1, count, 1, width))
+            return tf.transpose(tf.reshape(x, (-1, beam, count, width)), (0, 2, 1, 3))
 
         def joined(context):
-            return tf.reshape(_swapped(context, heads, beam), (-1, heads * d_v))
+            if beam > 1:
+                context = tf.transpose(context, (0, 2, 1, 3))
+            return tf.reshape(context, (-1, heads * d_v))
 
         def attend_to_self(x):
             nonlocal present
-            widths = (d_k, d_k, d_v)
-            parts = tf.split(tf.matmul(x, weights.self_inputs), [heads * w for w in widths], axis=1)
-            query, *new = map(of_heads, parts, widths)
+            inputs = tf.matmul(x, weights.self_inputs)
+            if d_k == d_v:
+                query, *new = tf.split(of_heads(inputs, 3 * heads, d_k), 3, axis=1)
+            else:
+                sizes = [2 * heads * d_k, heads * d_v]
+                both, values = tf.split(inputs, sizes, axis=1)
+                query, keys = tf.split(of_heads(both, 2 * heads, d_k), 2, axis=1)
+                new = keys, of_heads(values, heads, d_v)
             present = tuple(
                 kept.room.put(old, one, kept.place, 2)
                 for old, one in zip(kept.past, new, strict=True)
@@ -289,7 +240,7 @@ class IncrementalDecoder:
 
         def attend_to_memory(x):
             nonlocal attention
-            query = of_heads(tf.matmul(x, weights.memory_query), d_k)
+            query = of_heads(tf.matmul(x, weights.memory_query), heads, d_k)
             context, attention = _attend(query, *projection, mask)
             return tf.matmul(joined(context), weights.memory_output)
 
@@ -332,18 +283,6 @@ class _Kept(typing.NamedTuple):
     place: tf.Tensor
     room: Room
     visible: tf.Tensor | None
-
-
-def _read(weight, dtype):
-    """A weight's value as a tensor, read here and not at each use."""
-    return tf.cast(tf.convert_to_tensor(weight.value), dtype)
-
-
-def _swapped(x, first, second):
-    """`[batch, first, second, width]` to `[batch, second, first, width]`."""
-    if 1 in (first, second):  # nothing moves
-        return tf.reshape(x, (-1, second, first, x.shape[-1]))
-    return tf.transpose(x, (0, 2, 1, 3))
 
 
 def _attend(queries, keys, values, mask):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from keras_transformer.config import BEGIN_ID, PAD_ID, DecodingConfig
-from keras_transformer.decoding.constraints import Constraints, never_output
+from keras_transformer.decoding.constraints import Constraints
 from keras_transformer.decoding.room import Room
 
 
@@ -46,14 +46,13 @@ class NextToken:
         logits, past, attention = self._decoder.step(
             tf.gather(ids, step, axis=2), past, self._memory, step, self._room
         )
-        log_probs = tf.nn.log_softmax(logits) + never_output(logits.shape[-1])
-        return self._constraints.apply(log_probs, ids, step), past, attention
+        log_probs = self._constraints.apply(tf.nn.log_softmax(logits), ids, step)
+        return log_probs, past, attention
 
     def no_coverage(self, beam: int):
         """float32 `[batch, beam, source_length]` zeros; of no length where it is not counted."""
         batch, length = tf.unstack(tf.shape(self._source_ids))
         return tf.zeros((batch, beam, length if self._config.beta else 0))
-
 
     def begin(self, beam: int):
         """int32 `[batch, beam, positions]`: the begin marks, and the room there is."""

@@ -53,6 +53,7 @@ def sample(
     prefix_ids=None,
     room: Room = GROWING,
     seed=None,
+    numbers=None,
 ) -> Hypotheses:
     """Draws each token from the model's distribution, or from a part of it.
 
@@ -62,6 +63,7 @@ def sample(
         count: Samples a sentence, each drawn for itself: they may be equal.
         seed: int32 scalar, `config.seed` by default. What is drawn depends on it and on the
             sentence, and not on the others in the batch.
+        numbers: From `uniform_numbers`, in place of a seed: XLA would draw others.
 
     Returns:
         The samples, the best first, scored by the model's own probabilities, whatever the
@@ -74,8 +76,9 @@ def sample(
     if count < 1:
         raise ValueError(f"`count` should be at least 1. Received: count={count}.")
     next_token = NextToken(decoder, source_ids, config, prefix_ids, room)
-    seed = tf.convert_to_tensor(config.seed if seed is None else seed, tf.int32)
-    numbers = _uniform_numbers(source_ids, room.steps or next_token.max_steps, count, seed)
+    if numbers is None:
+        seed = tf.convert_to_tensor(config.seed if seed is None else seed, tf.int32)
+        numbers = uniform_numbers(source_ids, next_token.max_steps, count, seed)
 
     def drawn(log_probs, step):
         return draw(log_probs, tf.gather(numbers, step, axis=1), config)
@@ -108,8 +111,8 @@ def draw(log_probs, numbers, config: DecodingConfig):
     return tf.gather(tokens, place, batch_dims=2)
 
 
-def _uniform_numbers(source_ids, steps, count: int, seed):
-    """float32 `[batch, steps, count]` by a seed and each sentence's own ids."""
+def uniform_numbers(source_ids, steps, count: int, seed):
+    """float32 `[batch, steps, count]` from 0 to below 1, by a seed and each sentence's own ids."""
     length = tf.shape(source_ids)[1]
     factors = tf.random.stateless_uniform([length], [0, 0], None, None, tf.int32)
     keys = tf.reduce_sum(source_ids * factors, axis=1)  # (it wraps; padding adds nothing)

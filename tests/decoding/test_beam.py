@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, DecodingConfig
-from keras_transformer.decoding.beam import beam_search
+from keras_transformer.decoding.beam import beam_search, top_k
 from keras_transformer.decoding.hypotheses import length_penalty
 from keras_transformer.decoding.incremental import IncrementalDecoder
 from keras_transformer.decoding.sampling import greedy_search
@@ -314,6 +314,21 @@ def test_the_coverage_penalty_chooses_among_the_hypotheses_that_ended(make_model
         assert ids == tuple(t for t in hypotheses[best] if t != END_ID)
         np.testing.assert_allclose(score, scores[best], rtol=1e-4)
     assert differs
+
+
+@pytest.mark.parametrize("k", [1, 4])
+def test_the_best_of_long_rows_are_those_of_tensorflow_equals_and_infinities_too(k):
+    rng = np.random.default_rng(k)
+    values = rng.integers(0, 300, (5, 4111)).astype(np.float32)  # with many equals
+    values[1], values[2, 70:] = 7.0, -np.inf
+    values[3] = -np.inf
+    values[3, [4100, 4110, 2000]] = [3.0, 4.0, 3.0]
+    found, places = top_k(tf.constant(values), k)
+    expected, expected_places = tf.math.top_k(values, k)
+    np.testing.assert_array_equal(found, expected)
+    real = expected > -np.inf
+    np.testing.assert_array_equal(places[real], expected_places[real])
+    assert (places.numpy() < 4111).all()
 
 
 @pytest.mark.parametrize("n_best", [0, 3])

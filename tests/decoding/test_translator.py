@@ -6,9 +6,10 @@ import tensorflow as tf
 
 from keras_transformer.config import DecodingConfig
 from keras_transformer.decoding.beam import beam_search
+from keras_transformer.decoding.graph import TranslationGraph
 from keras_transformer.decoding.incremental import IncrementalDecoder
 from keras_transformer.decoding.scoring import score_pairs
-from keras_transformer.decoding.translator import TranslationGraph, Translator
+from keras_transformer.decoding.translator import Translator
 from keras_transformer.text.vocabulary import Vocabularies
 
 LINES = [
