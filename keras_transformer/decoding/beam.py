@@ -20,7 +20,8 @@ from keras_transformer.decoding.hypotheses import (
     hypotheses_of,
     length_penalty,
 )
-from keras_transformer.decoding.next_token import NextToken, in_a_loop
+from keras_transformer.decoding.loop import run
+from keras_transformer.decoding.next_token import NextToken
 from keras_transformer.decoding.room import GROWING, Room
 
 
@@ -72,13 +73,11 @@ def beam_search(
         )
     batch = tf.shape(source_ids)[0]
     next_token = NextToken(decoder, source_ids, config, prefix_ids, room)
-    limits = next_token.limits
 
-    def is_running(state: _State):
-        return ~tf.reduce_all(state.done)
-
-    def advance(state: _State):
-        log_probs, past, attention = next_token.log_probs(state.ids, state.past, state.step)
+    def advance(state: _State, context) -> _State:
+        now = next_token.of(context)
+        limits = now.limits
+        log_probs, past, attention = now.log_probs(state.ids, state.past, state.step)
         vocab_size = log_probs.shape[-1]
         totals = tf.reshape(state.log_probs[:, :, None] + log_probs, (-1, beam_size * vocab_size))
         best, index = top_k(totals, beam_size)
@@ -92,10 +91,11 @@ def beam_search(
         scores, coverage = best / length_penalty(step, alpha), state.coverage
         if beta:
             coverage = tf.gather(coverage + attention, beams, batch_dims=1)
-            scores += coverage_penalty(coverage, source_ids, beta)
+            scores += coverage_penalty(coverage, now.source_ids, beta)
         scores = tf.where(counts, scores, -float("inf"))
         scores, chosen = tf.math.top_k(tf.concat([state.scores, scores], 1), beam_size)
-        before = room.put(state.ended_ids, tf.fill((batch, beam_size, 1), PAD_ID), step, 2)
+        nothing = tf.fill((tf.shape(limits)[0], beam_size, 1), PAD_ID)
+        before = room.put(state.ended_ids, nothing, step, 2)
         ended_ids = tf.gather(tf.concat([before, ids], 1), chosen, batch_dims=1)
 
         # log P only falls, the length penalty is largest at the limit, and the coverage penalty is
@@ -105,11 +105,11 @@ def beam_search(
         done = state.done | (scores[:, n_best - 1] >= bound)
         going = tf.where(done[:, None], -float("inf"), going)
         past = decoder.reorder(past, beams)
-        return (_State(step, done, ids, going, ended_ids, scores, past, coverage),)
+        return _State(step, done, ids, going, ended_ids, scores, past, coverage)
 
     one_alive = tf.constant([[0.0] + [-float("inf")] * (beam_size - 1)])
     none_ended = tf.constant([[-float("inf")] * beam_size])
-    empty = limits == 0
+    empty = next_token.limits == 0
     start = _State(
         step=tf.constant(0),
         done=empty,
@@ -120,8 +120,12 @@ def beam_search(
         past=decoder.empty_past(batch, beam_size, room),
         coverage=next_token.no_coverage(beam_size),
     )
-    (end,) = tf.while_loop(is_running, advance, (start,), (in_a_loop(start),))
-    return hypotheses_of(end.ended_ids[:, :n_best, 1:], end.scores[:, :n_best])
+
+    def results(state: _State, context):
+        return state.ended_ids[:, :n_best], state.scores[:, :n_best]
+
+    ids, scores = run(advance, start, next_token.context, results, room)
+    return hypotheses_of(ids[:, :, 1:], scores)
 
 
 def top_k(values, k: int):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import tensorflow as tf
 
@@ -40,6 +42,18 @@ class Constraints:
         empty = tf.reduce_all((source_ids == PAD_ID) | (source_ids == END_ID), axis=1)
         self.limits = tf.where(empty, 0, limits)
         self.max_steps = tf.reduce_max(tf.pad(self.limits, [[0, 1]]))
+
+    @property
+    def of_sentences(self):
+        """What it holds of each sentence: tensors `[batch, ...]`."""
+        return (self.limits,) if self._prefix is None else (self.limits, self._prefix)
+
+    def of(self, sentences) -> Constraints:
+        """The same of other sentences: `of_sentences` with other rows."""
+        other = copy.copy(self)
+        other.limits, *prefix = sentences
+        other._prefix = prefix[0] if prefix else None
+        return other
 
     def apply(self, log_probs, ids, step):
         """The log probabilities of the next tokens, -inf where a token may not come.

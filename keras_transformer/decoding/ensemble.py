@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import typing
 
 import tensorflow as tf
 
@@ -16,6 +17,20 @@ def mean_log_probs(logits):
     if len(log_probs) == 1:
         return log_probs[0]
     return tf.reduce_logsumexp(tf.stack(log_probs), axis=0) - math.log(len(log_probs))
+
+
+class EnsembleMemory(typing.NamedTuple):
+    """Each model's memory; see `Memory`."""
+
+    memories: list[Memory]
+
+    @property
+    def of_sentences(self):
+        return [memory.of_sentences for memory in self.memories]
+
+    def of(self, sentences) -> EnsembleMemory:
+        pairs = zip(self.memories, sentences, strict=True)
+        return EnsembleMemory([memory.of(its) for memory, its in pairs])
 
 
 class EnsembleDecoder:
@@ -37,17 +52,17 @@ class EnsembleDecoder:
         """See `IncrementalDecoder.lay_out`."""
         return [laid_out for decoder in self._decoders for laid_out in decoder.lay_out()]
 
-    def encode(self, source_ids, max_steps) -> list[Memory]:
+    def encode(self, source_ids, max_steps) -> EnsembleMemory:
         """Each model's memory; see `IncrementalDecoder.encode`."""
-        return [decoder.encode(source_ids, max_steps) for decoder in self._decoders]
+        return EnsembleMemory([d.encode(source_ids, max_steps) for d in self._decoders])
 
     def empty_past(self, batch, beam: int, room: Room = GROWING) -> list[Past]:
         """What each model keeps before the first step."""
         return [decoder.empty_past(batch, beam, room) for decoder in self._decoders]
 
-    def step(self, ids, past, memory: list[Memory], index, room: Room = GROWING):
+    def step(self, ids, past, memory: EnsembleMemory, index, room: Room = GROWING):
         """See `IncrementalDecoder.step`; the logits are the logarithm of the mean probability."""
-        parts = zip(self._decoders, past, memory, strict=True)
+        parts = zip(self._decoders, past, memory.memories, strict=True)
         logits, pasts, attentions = zip(
             *(decoder.step(ids, one, its, index, room) for decoder, one, its in parts), strict=True
         )

@@ -60,6 +60,15 @@ class Memory:
     positions: tf.Tensor
     projection: tf.Tensor
 
+    @property
+    def of_sentences(self):
+        """What it holds of each sentence: tensors `[batch, ...]`."""
+        return self.projections, self.mask
+
+    def of(self, sentences) -> Memory:
+        """The same of other sentences: `of_sentences` with other rows."""
+        return dataclasses.replace(self, projections=sentences[0], mask=sentences[1])
+
 
 class IncrementalDecoder:
     """Runs a model of `build_transformer` step by step.

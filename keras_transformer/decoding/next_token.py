@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import tensorflow as tf
 
 from keras_transformer.config import BEGIN_ID, PAD_ID, DecodingConfig
@@ -21,14 +23,28 @@ class NextToken:
 
     Attributes:
         limits, max_steps: See `Constraints`.
+        context: All that it holds of each sentence, a nest of tensors `[batch, ...]`.
     """
 
     def __init__(self, decoder, source_ids, config: DecodingConfig, prefix_ids, room: Room):
         self._constraints = Constraints(config, source_ids, prefix_ids, decoder.max_positions)
         self.limits, self.max_steps = self._constraints.limits, self._constraints.max_steps
-        self._decoder, self._source_ids, self._config = decoder, source_ids, config
+        self._decoder, self.source_ids, self._config = decoder, source_ids, config
         self._room = room
         self._memory = decoder.encode(source_ids, room.steps or self.max_steps)
+
+    @property
+    def context(self):
+        return self.source_ids, self._constraints.of_sentences, self._memory.of_sentences
+
+    def of(self, context) -> NextToken:
+        """The same for other sentences: `context` with other rows."""
+        other = copy.copy(self)
+        other.source_ids, constraints, memory = context
+        other._constraints = self._constraints.of(constraints)
+        other.limits = other._constraints.limits
+        other._memory = self._memory.of(memory)
+        return other
 
     def log_probs(self, ids, past, step):
         """The log probabilities of what follows, -inf where a token may not come.
@@ -51,23 +67,11 @@ class NextToken:
 
     def no_coverage(self, beam: int):
         """float32 `[batch, beam, source_length]` zeros; of no length where it is not counted."""
-        batch, length = tf.unstack(tf.shape(self._source_ids))
+        batch, length = tf.unstack(tf.shape(self.source_ids))
         return tf.zeros((batch, beam, length if self._config.beta else 0))
 
     def begin(self, beam: int):
         """int32 `[batch, beam, positions]`: the begin marks, and the room there is."""
-        batch = tf.shape(self._source_ids)[0]
+        batch = tf.shape(self.source_ids)[0]
         ids = tf.fill((batch, beam, 1), BEGIN_ID)
         return tf.pad(ids, ((0, 0), (0, 0), (0, self._room.steps or 0)), constant_values=PAD_ID)
-
-
-def in_a_loop(state):
-    """The shapes of a search's state, a NamedTuple, in its loop: positions may be added."""
-
-    def shape(tensor):
-        known = tensor.shape.as_list()
-        if len(known) >= 3:
-            known[2] = None
-        return tf.TensorShape(known)
-
-    return tf.nest.map_structure(shape, state)

@@ -13,7 +13,8 @@ from keras_transformer.decoding.hypotheses import (
     hypotheses_of,
     length_penalty,
 )
-from keras_transformer.decoding.next_token import NextToken, in_a_loop
+from keras_transformer.decoding.loop import run
+from keras_transformer.decoding.next_token import NextToken
 from keras_transformer.decoding.room import GROWING, Room
 
 
@@ -38,11 +39,11 @@ def greedy_search(
         >>> best = greedy_search(IncrementalDecoder(model), source_ids, DecodingConfig())
     """
 
-    def likeliest(log_probs, step):
+    def likeliest(log_probs, step, numbers):
         return tf.argmax(log_probs, axis=-1, output_type=tf.int32)
 
     next_token = NextToken(decoder, source_ids, config, prefix_ids, room)
-    return _token_by_token(next_token, decoder, source_ids, config, 1, likeliest, room)
+    return _token_by_token(next_token, decoder, config, 1, likeliest, (), room)
 
 
 def sample(
@@ -80,10 +81,10 @@ def sample(
         seed = tf.convert_to_tensor(config.seed if seed is None else seed, tf.int32)
         numbers = uniform_numbers(source_ids, next_token.max_steps, count, seed)
 
-    def drawn(log_probs, step):
+    def drawn(log_probs, step, numbers):
         return draw(log_probs, tf.gather(numbers, step, axis=1), config)
 
-    found = _token_by_token(next_token, decoder, source_ids, config, count, drawn, room)
+    found = _token_by_token(next_token, decoder, config, count, drawn, numbers, room)
     scores, order = tf.math.top_k(found.scores, count)
     ids, lengths = (tf.gather(part, order, batch_dims=1) for part in (found.ids, found.lengths))
     return Hypotheses(ids, lengths, scores)
@@ -124,30 +125,27 @@ def uniform_numbers(source_ids, steps, count: int, seed):
     return numbers[:-1]
 
 
-def _token_by_token(next_token, decoder, source_ids, config, count, choose, room) -> Hypotheses:
-    batch, limits = tf.shape(source_ids)[0], next_token.limits
+def _token_by_token(next_token, decoder, config, count, choose, numbers, room) -> Hypotheses:
+    batch, limits = tf.shape(next_token.limits)[0], next_token.limits
 
-    def is_running(state: _State):
-        return ~tf.reduce_all(state.done)
-
-    def advance(state: _State):
-        log_probs, past, attention = next_token.log_probs(state.ids, state.past, state.step)
-        tokens = choose(log_probs, state.step)
+    def advance(state: _State, context) -> _State:
+        now, numbers = next_token.of(context[0]), context[1]
+        log_probs, past, attention = now.log_probs(state.ids, state.past, state.step)
+        tokens = choose(log_probs, state.step, numbers)
         step, going = state.step + 1, ~state.done
         chosen = tf.gather(log_probs, tokens, batch_dims=2)
         added = tf.where(going, tokens, PAD_ID)
-        return (
-            _State(
-                step=step,
-                done=state.done | (tokens == END_ID) | (step >= limits)[:, None],
-                ids=room.put(state.ids, added[:, :, None], step, 2),
-                log_probs=state.log_probs + tf.where(going, chosen, 0.0),
-                lengths=tf.where(going, step, state.lengths),
-                past=past,
-                coverage=state.coverage + tf.where(going[:, :, None], attention, 0.0)
-                if config.beta
-                else state.coverage,
-            ),
+        coverage = state.coverage
+        if config.beta:
+            coverage += tf.where(going[:, :, None], attention, 0.0)
+        return _State(
+            step=step,
+            done=state.done | (tokens == END_ID) | (step >= now.limits)[:, None],
+            ids=room.put(state.ids, added[:, :, None], step, 2),
+            log_probs=state.log_probs + tf.where(going, chosen, 0.0),
+            lengths=tf.where(going, step, state.lengths),
+            past=past,
+            coverage=coverage,
         )
 
     done = tf.repeat((limits == 0)[:, None], count, axis=1)
@@ -160,9 +158,15 @@ def _token_by_token(next_token, decoder, source_ids, config, count, choose, room
         past=decoder.empty_past(batch, count, room),
         coverage=next_token.no_coverage(count),
     )
-    (end,) = tf.while_loop(is_running, advance, (start,), (in_a_loop(start),))
-    scores = end.log_probs / length_penalty(end.lengths, config.alpha)
-    if config.beta:
-        penalty = coverage_penalty(end.coverage, source_ids, config.beta)
-        scores += tf.where(done, 0.0, penalty)
-    return hypotheses_of(end.ids[:, :, 1:], scores)
+
+    def results(state: _State, context):
+        scores = state.log_probs / length_penalty(state.lengths, config.alpha)
+        if config.beta:
+            penalty = coverage_penalty(
+                state.coverage, next_token.of(context[0]).source_ids, config.beta
+            )
+            scores += tf.where(state.lengths > 0, penalty, 0.0)
+        return state.ids, scores
+
+    ids, scores = run(advance, start, (next_token.context, numbers), results, room)
+    return hypotheses_of(ids[:, :, 1:], scores)
