@@ -16,7 +16,8 @@ from keras_transformer.console import run_command
 from keras_transformer.convert import to_ctranslate2
 from keras_transformer.data.corpus import read_parallel_files
 from keras_transformer.decoding.translator import Translator
-from keras_transformer.evaluation.bleu import TOKENIZERS, corpus_bleu, make_metric
+from keras_transformer.evaluation.bleu import TOKENIZERS
+from keras_transformer.evaluation.measures import MEASURES, make_measure
 from keras_transformer.export import describe, export_saved_model, load, next_version
 from keras_transformer.run_directory import average_run, load_run, load_runs, parse_value
 from keras_transformer.storage import STORAGES
@@ -51,14 +52,33 @@ def main(argv: list[str] | None = None) -> int:
     score.add_argument("--target", required=True, help="its translation")
     score.set_defaults(run=_score)
 
-    evaluate = commands.add_parser("evaluate", help="translate a text and score it (sacreBLEU)")
-    _add_model(evaluate)
+    evaluate = commands.add_parser("evaluate", help="score a translation, which a model may make")
+    _add_model(evaluate, required=False)
     _add_search(evaluate)
-    evaluate.add_argument("--source", required=True, help="text to translate")
-    evaluate.add_argument("--reference", required=True, help="its translation")
+    evaluate.add_argument("--source", help="with --model: text to translate")
+    evaluate.add_argument("--output", help="with --model: write the translations here")
+    evaluate.add_argument(
+        "--hypothesis",
+        nargs="+",
+        help="in place of --model: a translation; of several, each is compared with the first",
+    )
+    evaluate.add_argument("--reference", required=True, help="the right translation")
+    evaluate.add_argument(
+        "--measure",
+        nargs="+",
+        default=["sacrebleu"],
+        choices=MEASURES,
+        help="sacrebleu (the default); tokenized: Moses tokens, multi-bleu; paper: these with "
+        "compounds split, as the paper counted; chrf; ter",
+    )
+    evaluate.add_argument("--language", help="of the translation, for tokenized and paper: de, fr")
     evaluate.add_argument("--tokenizer", default="13a", choices=TOKENIZERS, help="sacreBLEU's")
     evaluate.add_argument("--lowercase", action="store_true", help="ignore case")
-    evaluate.add_argument("--output", help="write the translations here")
+    evaluate.add_argument(
+        "--resamples",
+        type=int,
+        help="say how sure the score is, by bootstrap with so many (comparisons: 1000)",
+    )
     evaluate.set_defaults(run=_evaluate)
 
     export = commands.add_parser("export", help="write a SavedModel from a run directory")
@@ -100,10 +120,10 @@ def main(argv: list[str] | None = None) -> int:
     return run_command(arguments.run, arguments)
 
 
-def _add_model(parser) -> None:
+def _add_model(parser, required: bool = True) -> None:
     parser.add_argument(
         "--model",
-        required=True,
+        required=required,
         nargs="+",
         help="an export (saved_models/demo/1) or a run directory; several of these: an ensemble",
     )
@@ -226,15 +246,52 @@ def _score(arguments) -> None:
 
 
 def _evaluate(arguments) -> None:
-    make_metric(arguments.tokenizer, arguments.lowercase)  # before the work, in case it cannot
+    measures = [  # before the work, in case one cannot be had
+        make_measure(name, arguments.language, arguments.tokenizer, arguments.lowercase)
+        for name in dict.fromkeys(arguments.measure)
+    ]
+    if arguments.resamples is not None and arguments.resamples < 2:
+        raise ValueError(f"--resamples should be at least 2. Received: {arguments.resamples}.")
+    systems, references = _systems(arguments)
+    for measure in measures:
+        if len(systems) == 1:
+            (hypotheses,) = systems.values()
+            score = measure(hypotheses, references, arguments.resamples or 0)
+            print(f"{score.text}\n{score.signature}")
+            continue
+        print(measure.name)
+        for one in measure.compare(systems, references, arguments.resamples or 1000):
+            p_value = "" if one.p_value is None else f"\tp = {one.p_value:.4f}"
+            print(f"{one.name}\t{one.score:.2f}\t({one.mean:.2f} +- {one.margin:.2f}){p_value}")
+
+
+def _systems(arguments) -> tuple[dict[str, list[str]], list[str]]:
+    """Each translation to score by its name, and the reference."""
+    if (arguments.model is None) == (arguments.hypothesis is None):
+        raise ValueError("Give one of --model, which translates --source, and --hypothesis.")
+    if arguments.hypothesis is not None:
+        given = [arguments.source, arguments.output, arguments.checkpoint]
+        if any(given) or _search_options(arguments) or arguments.jit_compile:
+            raise ValueError(
+                "--hypothesis is a translation that is there already: --source, --output and what "
+                "concerns a search go with --model."
+            )
+        if len(set(arguments.hypothesis)) < len(arguments.hypothesis):
+            raise ValueError("--hypothesis has a file twice. Give each once.")
+        texts = {
+            path: read_parallel_files(path, arguments.reference) for path in arguments.hypothesis
+        }
+        references = texts[arguments.hypothesis[0]].target
+        return {path: text.source for path, text in texts.items()}, references
+    if arguments.source is None:
+        raise ValueError("--model needs --source, the text to translate.")
     if arguments.output:
         check_writable(arguments.output)
     text = read_parallel_files(arguments.source, arguments.reference)
     translations = _translator(arguments)(text.source, **_search_options(arguments))
     if arguments.output:
         write_lines(arguments.output, translations)
-    bleu = corpus_bleu(translations, text.target, arguments.tokenizer, arguments.lowercase)
-    print(f"{bleu.text}\n{bleu.signature}")
+    return {arguments.model[0]: translations}, text.target
 
 
 def _export(arguments) -> None:

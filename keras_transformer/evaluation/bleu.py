@@ -9,12 +9,12 @@ import sacrebleu
 TOKENIZERS = tuple(sacrebleu.metrics.BLEU.TOKENIZERS)
 
 
-class Bleu(typing.NamedTuple):
-    """A corpus BLEU.
+class Score(typing.NamedTuple):
+    """A text's score.
 
     Attributes:
-        score: From 0 to 100.
-        text: The score with its n-gram precisions, brevity penalty and lengths.
+        score: From 0 to 100; higher is better, but for TER.
+        text: The score with its parts: of BLEU n-gram precisions, brevity penalty and lengths.
         signature: sacreBLEU's, with tokeniser and version.
     """
 
@@ -42,7 +42,7 @@ def make_metric(tokenizer: str = "13a", lowercase: bool = False) -> sacrebleu.me
 
 def corpus_bleu(
     hypotheses: list[str], references: list[str], tokenizer: str = "13a", lowercase: bool = False
-) -> Bleu:
+) -> Score:
     """BLEU of detokenised text against one reference each.
 
     Args:
@@ -57,11 +57,16 @@ def corpus_bleu(
         >>> corpus_bleu(["the cat sat on the mat"], ["the cat sat on the mat"]).score
         100.0
     """
+    check_equally_many(hypotheses, references)
+    metric = make_metric(tokenizer, lowercase)
+    result = metric.corpus_score(hypotheses, [references])
+    return Score(result.score, str(result), str(metric.get_signature()))
+
+
+def check_equally_many(hypotheses: list[str], references: list[str]) -> None:
+    """Raises ValueError where there are no lines, or more of the one than of the other."""
     if not hypotheses or len(hypotheses) != len(references):
         raise ValueError(
             "There should be as many translations as references, and some. Received: "
             f"{len(hypotheses)} translations and {len(references)} references."
         )
-    metric = make_metric(tokenizer, lowercase)
-    result = metric.corpus_score(hypotheses, [references])
-    return Bleu(result.score, str(result), str(metric.get_signature()))
