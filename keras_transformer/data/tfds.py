@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pathlib
+
 from keras_transformer.data.corpus import ParallelText
 
 
@@ -32,10 +34,7 @@ def load_tfds(
     try:
         builder = tfds.builder(name, data_dir=data_dir)
     except (tfds.core.DatasetNotFoundError, ValueError, KeyError) as error:
-        raise ValueError(
-            f"TFDS has no dataset {name!r}. Expected a name such as 'wmt14_translate/de-en'. "
-            f"TFDS says: {str(error).strip().splitlines()[0]}"
-        ) from error
+        raise ValueError(_what_there_is(name, error)) from error
     languages = list(getattr(builder.info.features, "keys", dict)())
     missing = [language for language in (source, target) if language not in languages]
     if missing:
@@ -48,8 +47,8 @@ def load_tfds(
     except Exception as error:  # TFDS raises whatever its network and file layers raise
         raise ValueError(
             f"Dataset {name!r} could not be downloaded and prepared in {builder.data_dir}: "
-            f"{type(error).__name__}: {error}. Check the network and the disk, or place the "
-            "archives in TFDS's download folder by hand."
+            f"{type(error).__name__}: {error}. Check the network and the disk, or place what could "
+            f"not be downloaded in {_downloads(builder)} by hand, as TFDS names it."
         ) from error
     splits = builder.info.splits
     if split.split("[")[0] not in splits:
@@ -63,3 +62,28 @@ def load_tfds(
         for column, language in zip(columns, (source, target), strict=True):
             column.append(" ".join(example[language].decode("utf-8").split("\n")))
     return ParallelText(*columns, name=f"{name} {split}")
+
+
+def _what_there_is(name: str, error: Exception) -> str:
+    import tensorflow_datasets as tfds
+
+    dataset, _, received = name.partition("/")
+    try:
+        configurations = list(tfds.builder_cls(dataset).builder_configs)
+    except (tfds.core.DatasetNotFoundError, ValueError, KeyError):
+        configurations = []
+    if configurations and received:
+        return (
+            f"Dataset {dataset!r} comes as {', '.join(configurations)}; which way it is translated "
+            f"is for --source and --target to say. Received: {received!r}."
+        )
+    return (
+        f"TFDS has no dataset {name!r}. Expected a name such as 'wmt14_translate/de-en'. "
+        f"TFDS says: {str(error).strip().splitlines()[0]}"
+    )
+
+
+def _downloads(builder) -> pathlib.Path:
+    """Where TFDS keeps what it downloads, for a builder's data folder DATA/NAME/CONFIG/VERSION."""
+    levels = 3 if builder.builder_config else 2
+    return pathlib.Path(builder.data_dir).parents[levels - 1] / "downloads" / builder.name
