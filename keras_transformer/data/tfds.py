@@ -31,6 +31,8 @@ def load_tfds(
     """
     import tensorflow_datasets as tfds  # takes seconds to import, and only this needs it
 
+    from keras_transformer.data import multi30k  # noqa: F401 (TFDS knows it by its import)
+
     try:
         builder = tfds.builder(name, data_dir=data_dir)
     except (tfds.core.DatasetNotFoundError, ValueError, KeyError) as error:
