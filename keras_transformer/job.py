@@ -21,6 +21,7 @@ from keras_transformer.data.encoding import EncodedPairs, encode_pairs
 from keras_transformer.data.texts import Texts, load_texts
 from keras_transformer.decoding.translator import Translator
 from keras_transformer.evaluation.bleu import corpus_bleu
+from keras_transformer.evaluation.measures import make_measure
 from keras_transformer.export import export_saved_model, load, next_version
 from keras_transformer.model import build_transformer
 from keras_transformer.run_directory import RunConfig, load_run, run_checkpoints, write_json
@@ -317,12 +318,17 @@ class Job:
             start = time.perf_counter()
             translations = translator(test.source)
             bleu = corpus_bleu(translations, test.target)
+            paper = {}
+            if self.config.data.dataset is not None:  # whose languages go by name
+                measure = make_measure("paper", self.config.data.target)
+                paper["paper_bleu"] = measure(translations, test.target).score
             report["test"] = {
                 "text": test.name,
                 "sentences": len(test),
                 "bleu": bleu.score,
                 "details": bleu.text,
                 "signature": bleu.signature,
+                **paper,
                 "seconds": time.perf_counter() - start,
                 "samples": [
                     {"source": s, "reference": r, "translation": t}

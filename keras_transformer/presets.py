@@ -42,6 +42,12 @@ PRESETS = {
         _BASE.replace(d_model=1024, d_ff=4096, num_heads=16, dropout=0.3),
         TrainingConfig(steps=300_000, checkpoint_steps=600, average_last=20),
     ),
+    "base_enfr": Preset(
+        "The paper's base model for WMT 2014 en-fr: as base, with a vocabulary of 32,000 (section "
+        "5.1; its word pieces are --vocab-kind wordpiece).",
+        _BASE.replace(vocab_size=32_000),
+        TrainingConfig(),
+    ),
     "big_enfr": Preset(
         "The paper's big model for WMT 2014 en-fr: as big, with dropout 0.1 (section 6.1) and a "
         "vocabulary of 32,000 (section 5.1; its word pieces are --vocab-kind wordpiece).",

@@ -31,7 +31,7 @@ def test_it_names_every_preset_and_only_files_that_exist():
     for name in PRESETS:
         assert name in README or name.startswith("table3_")
     root = pathlib.Path(__file__).resolve().parent.parent
-    for link in re.findall(r"\]\(((?:keras_transformer|RESULTS)[^)]*)\)", README):
+    for link in re.findall(r"\]\(((?:keras_transformer|docs|RESULTS)[^)]*)\)", README):
         assert (root / link).exists(), link
 
 

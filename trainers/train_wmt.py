@@ -8,6 +8,7 @@ Files, or a TFDS dataset as in the paper:
 
     python trainers/train_wmt.py --train-source a.en.gz --train-target a.de.gz ... --preset tiny
     python trainers/train_wmt.py --dataset wmt14_translate/de-en --preset base
+    python trainers/train_wmt.py --recipe paper/ende-base
 
 The same command again goes on where it was stopped.
 """
@@ -15,6 +16,7 @@ The same command again goes on where it was stopped.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import shlex
@@ -25,6 +27,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 from keras_transformer.console import TrainingBar, run_command  # noqa: E402
 from keras_transformer.job import Job  # noqa: E402
+from keras_transformer.recipes import RECIPES, find_recipe  # noqa: E402
 from keras_transformer.run_directory import RunConfig, write_json  # noqa: E402
 from keras_transformer.training.memory import keep_freed_memory  # noqa: E402
 from keras_transformer.training.strategy import STRATEGIES, tf_config  # noqa: E402
@@ -53,6 +56,9 @@ def main(argv: list[str] | None = None) -> int:
     start = parser.add_mutually_exclusive_group()
     start.add_argument("--preset", help="named settings; default: demo without data, else base")
     start.add_argument("--config", help="settings from a file, as --dump-config writes it")
+    start.add_argument(
+        "--recipe", help=f"a training of the paper, with its text: {', '.join(RECIPES)}"
+    )
     for flag, text in DATA_FLAGS.items():
         parser.add_argument(f"--{flag}", help=text)
     parser.add_argument("--run-dir", help="the run's folder (default: runs/PRESET)")
@@ -90,6 +96,14 @@ def train(arguments: argparse.Namespace) -> int:
     names = [flag.replace("-", "_") for flag in DATA_FLAGS]
     data = {name: getattr(arguments, name) for name in names}
     data = {name: value for name, value in data.items() if value is not None}
+    recipe = None if arguments.recipe is None else find_recipe(arguments.recipe)
+    if recipe is not None:
+        if other := set(data) - {"data_dir"}:
+            raise ValueError(
+                f"A recipe has its own text. Received --recipe {arguments.recipe} with "
+                f"--{min(other).replace('_', '-')}: give its preset, {recipe.preset}, in place."
+            )
+        data = {**recipe.data, **data}
     has_data = {"dataset", "train_source", "train_target", "train_tsv"} & set(data)
     settings = [
         f"training.{name}={getattr(arguments, name)}"
@@ -97,6 +111,7 @@ def train(arguments: argparse.Namespace) -> int:
         if getattr(arguments, name) is not None
     ] + arguments.set
     preset = arguments.preset or ("base" if has_data else "demo")
+    preset = preset if recipe is None else recipe.preset
     if arguments.config is not None:
         preset = os.path.splitext(os.path.basename(arguments.config))[0]
         config = RunConfig.load(arguments.config).replace(data, settings)
@@ -117,12 +132,17 @@ def train(arguments: argparse.Namespace) -> int:
     if arguments.dump_config is not None:
         write_json(arguments.dump_config, config.to_dict())
         return 0
-    run_dir = arguments.run_dir or os.path.join("runs", preset)
+    run_dir = arguments.run_dir or os.path.join(
+        "runs", preset if recipe is None else arguments.recipe.replace("/", "-")
+    )
     name = os.path.basename(os.path.abspath(run_dir))
     export_to = arguments.export_to or os.path.join("saved_models", name)
     if arguments.dry_run:
         job = Job(config, run_dir, None, arguments.strategy, print)
-        print(json.dumps(job.dry_run(), indent=1))
+        figures = job.dry_run()
+        if recipe is not None:
+            figures["paper"] = dataclasses.asdict(recipe)
+        print(json.dumps(figures, indent=1))
         return 0
     try:
         with TrainingBar(config.training.steps, config.training.max_minutes) as bar:
@@ -146,6 +166,8 @@ def print_report(report: dict, run_dir: str) -> None:
             print(f"  translation: {sample['translation']}")
         print(f"\nTest BLEU {test['bleu']:.2f}, {test['sentences']} sentences, {test['text']}")
         print(f"  {test['details']}\n  {test['signature']}")
+        if "paper_bleu" in test:
+            print(f"As the paper counted it, comparable with its Table 2: {test['paper_bleu']:.2f}")
     print(
         f"{report['updates']} updates in {report['training_minutes']:.1f} minutes of training, "
         f"{report['target_tokens_per_second']:,.0f} target tokens a second; "
