@@ -1,4 +1,4 @@
-"""`keras-transformer`: translate, score, evaluate, export, inspect, convert and average.
+"""`keras-transformer`: translate, score, evaluate, export, inspect, convert, vocab and average.
 
 A user's mistake ends with one sentence on stderr and exit status 2.
 """
@@ -21,7 +21,8 @@ from keras_transformer.evaluation.measures import MEASURES, make_measure
 from keras_transformer.export import describe, export_saved_model, load, next_version
 from keras_transformer.run_directory import average_run, load_run, load_runs, parse_value
 from keras_transformer.storage import STORAGES
-from keras_transformer.text.lines import check_writable, iter_lines, write_lines
+from keras_transformer.text.lines import check_writable, iter_lines, new_folder, write_lines
+from keras_transformer.text.vocabulary import VOCAB_KINDS, Vocabularies
 
 _BLOCK = 2048  # lines read, sorted by length and translated at a time
 
@@ -109,6 +110,19 @@ def main(argv: list[str] | None = None) -> int:
     convert.add_argument("--output", required=True, help="the new folder")
     convert.add_argument("--quantization", help="int8, int8_float32, float16, ... (the engine's)")
     convert.set_defaults(run=_convert)
+
+    vocab = commands.add_parser("vocab", help="learn a vocabulary from text")
+    vocab.add_argument("--source", required=True, nargs="+", help="text files, plain or .gz")
+    vocab.add_argument("--target", required=True, nargs="+", help="of the other language")
+    vocab.add_argument("--size", type=int, default=37_000, help="tokens (default: 37000)")
+    vocab.add_argument("--kind", default="bpe", choices=VOCAB_KINDS, help="default: bpe")
+    vocab.add_argument("--separate", action="store_true", help="one for each language")
+    vocab.add_argument(
+        "--sample", type=int, help="learn from so many lines of each language, drawn at random"
+    )
+    vocab.add_argument("--seed", type=int, default=0, help="of the sample (default: 0)")
+    vocab.add_argument("--to", required=True, help="the new folder, for --set data.vocab=FOLDER")
+    vocab.set_defaults(run=_vocab)
 
     average = commands.add_parser("average", help="average a run's last checkpoints (section 6.1)")
     average.add_argument("--run-dir", required=True, help="what trainers/train_wmt.py made")
@@ -302,6 +316,26 @@ def _export(arguments) -> None:
     path = next_version(arguments.to)
     export_saved_model(models, vocabularies, config, path, arguments.weights)
     print(path)
+
+
+def _vocab(arguments) -> None:
+    source, target = (
+        itertools.chain.from_iterable(map(iter_lines, files))
+        for files in (arguments.source, arguments.target)
+    )
+    if pathlib.Path(arguments.to).exists():
+        raise ValueError(f"{arguments.to} exists already. Give a new folder.")
+    with new_folder(arguments.to) as folder:
+        Vocabularies.learn(
+            source,
+            target,
+            arguments.kind,
+            arguments.size,
+            not arguments.separate,
+            arguments.seed,
+            arguments.sample,
+        ).save(folder)
+    print(arguments.to)
 
 
 def _inspect(arguments) -> None:

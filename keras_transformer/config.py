@@ -339,9 +339,13 @@ class DataConfig(_Config):
     test_target: str | None = None
     vocab_kind: str = "bpe"  # "bpe" (SentencePiece) or "wordpiece"
     shared_vocab: bool = True  # one vocabulary for both languages
+    vocab_sample: int | None = None  # learn it from so many lines a side, drawn; None for all
+    vocab: str | None = None  # a folder that `keras-transformer vocab` made, in place of learning
 
     def __post_init__(self):
         super().__post_init__()
+        if self.vocab_sample is not None:
+            self._require(self.vocab_sample > 0, "vocab_sample", "above 0, or None")
         self._require(self.vocab_kind in ("bpe", "wordpiece"), "vocab_kind", "'bpe' or 'wordpiece'")
         for part in ("train", "valid", "test"):
             one, other = getattr(self, f"{part}_source"), getattr(self, f"{part}_target")

@@ -208,27 +208,32 @@ class Job:
     def _vocabularies(self, train: ParallelText) -> Vocabularies:
         folder = self.run_dir / "vocab"
         if (folder / "vocab.json").exists():
-            return self._checked(Vocabularies.load(folder))
+            return self._checked(Vocabularies.load(folder), folder)
         data, model = self.config.data, self.config.model
-        self.say(f"Learning a vocabulary of {model.vocab_size} from {len(train)} pairs ...")
+        if data.vocab is not None:
+            return self._checked(Vocabularies.load(data.vocab), data.vocab)
+        pairs = len(train) if data.vocab_sample is None else min(data.vocab_sample, len(train))
+        self.say(f"Learning a vocabulary of {model.vocab_size} from {pairs} pairs ...")
         return Vocabularies.learn(
             train.source,
             train.target,
             data.vocab_kind,
             model.vocab_size,
             data.shared_vocab,
+            self.config.training.seed,
+            data.vocab_sample,
             target_vocab_size=model.target_vocab_size,
         )
 
-    def _checked(self, found: Vocabularies) -> Vocabularies:
+    def _checked(self, found: Vocabularies, folder) -> Vocabularies:
         data, model = self.config.data, self.config.model
         asked = (data.vocab_kind, data.shared_vocab, model.vocab_size, model.target_vocab_size_)
         there = (found.source.kind, found.shared, found.source.vocab_size, found.target.vocab_size)
         if asked != there:
             raise ValueError(
-                f"The vocabulary in {self.run_dir / 'vocab'} (kind, shared, source and target "
+                f"The vocabulary in {folder} (kind, shared, source and target "
                 f"size: {there}) is not the one asked for {asked}. Give another run directory, or "
-                "the settings of the run that learnt it."
+                "the settings that it was learnt with."
             )
         return found
 

@@ -213,6 +213,27 @@ def test_dumped_settings_are_read_again_and_a_dry_run_says_what_they_cost(tmp_pa
     assert not run_dir.exists()
 
 
+def test_a_vocabulary_learnt_beforehand_serves_a_run(tmp_path, capsys):
+    files = write_corpus(tmp_path)
+    texts = ["--source", files["train_source"], "--target", files["train_target"]]
+    command = ["vocab", *map(str, texts), "--size", "300", "--sample", "100", "--to"]
+    folders = [str(tmp_path / name) for name in ("a", "b", "c")]
+    assert cli.main([*command, folders[0]]) == cli.main([*command, folders[1]]) == 0
+    assert cli.main([*command, folders[2], "--seed", "1"]) == 0
+    a, b, c = (kt.Vocabularies.load(folder).fingerprint for folder in folders)
+    assert a == b != c
+    assert cli.main([*command, folders[0]]) == 2
+    assert "exists already" in capsys.readouterr().err
+    data = {**files, "vocab": folders[0]}
+    settings = [s for s in SMALL if "vocab_size" not in s]
+    config = RunConfig.from_preset("demo", data, [*settings, "model.vocab_size=300"])
+    job = kt.Job(config, tmp_path / "run")
+    assert job.dry_run()["config"]["model"]["vocab_size"] == 300
+    other = RunConfig.from_preset("demo", data, [*settings, "model.vocab_size=301"])
+    with pytest.raises(ValueError, match="vocabulary in .*/a .* is not the one asked for"):
+        kt.Job(other, tmp_path / "run").dry_run()
+
+
 def test_the_command_gives_n_lines_for_n_lines(run, tmp_path):
     export = run[1]["export"]
     lines = [*ODD, "the old man reads", ""]

@@ -22,6 +22,7 @@ from keras_transformer.text.tokenizer import (
 from keras_transformer.text.wordpiece import learn_wordpiece
 
 _LEARNERS = {"bpe": learn_bpe, "wordpiece": learn_wordpiece}
+VOCAB_KINDS = tuple(_LEARNERS)
 _INDEX = "vocab.json"
 
 
