@@ -216,7 +216,7 @@ def test_dumped_settings_are_read_again_and_a_dry_run_says_what_they_cost(tmp_pa
 def test_a_vocabulary_learnt_beforehand_serves_a_run(tmp_path, capsys):
     files = write_corpus(tmp_path)
     texts = ["--source", files["train_source"], "--target", files["train_target"]]
-    command = ["vocab", *map(str, texts), "--size", "300", "--sample", "100", "--to"]
+    command = ["vocab", *map(str, texts), "--size", "400", "--sample", "150", "--to"]
     folders = [str(tmp_path / name) for name in ("a", "b", "c")]
     assert cli.main([*command, folders[0]]) == cli.main([*command, folders[1]]) == 0
     assert cli.main([*command, folders[2], "--seed", "1"]) == 0
@@ -226,10 +226,10 @@ def test_a_vocabulary_learnt_beforehand_serves_a_run(tmp_path, capsys):
     assert "exists already" in capsys.readouterr().err
     data = {**files, "vocab": folders[0]}
     settings = [s for s in SMALL if "vocab_size" not in s]
-    config = RunConfig.from_preset("demo", data, [*settings, "model.vocab_size=300"])
+    config = RunConfig.from_preset("demo", data, [*settings, "model.vocab_size=400"])
     job = kt.Job(config, tmp_path / "run")
-    assert job.dry_run()["config"]["model"]["vocab_size"] == 300
-    other = RunConfig.from_preset("demo", data, [*settings, "model.vocab_size=301"])
+    assert job.dry_run()["config"]["model"]["vocab_size"] == 400
+    other = RunConfig.from_preset("demo", data, [*settings, "model.vocab_size=401"])
     with pytest.raises(ValueError, match="vocabulary in .*/a .* is not the one asked for"):
         kt.Job(other, tmp_path / "run").dry_run()
 
