@@ -280,6 +280,7 @@ class DecodingConfig(_Config):
     beam_size: int = 4  # hypotheses kept a sentence; 1 is greedy search
     alpha: float = 0.6  # length penalty: score = log P / ((5 + n) / 6)^alpha; 0 is none
     beta: float = 0.0  # coverage penalty (Wu et al. 2016, equation 14); the paper has none
+    patience: float | None = None  # stop once so many beams have ended; None: once none can win
     extra_length: int = 50  # output tokens at most: the source's length and so many
     max_length: int | None = None  # output tokens at most besides, end mark included
     min_length: int = 0  # output tokens at least, end mark not counted
@@ -289,7 +290,7 @@ class DecodingConfig(_Config):
     top_p: float = 1.0  # drawn from the likeliest that have this probability together
     seed: int = 0  # of drawing; the same sentence and seed draw the same
     max_source_length: int = 512  # longer sources are cut (tokens, end mark included)
-    batch_size: int = 32  # sentences translated at a time
+    batch_size: int = 64  # sentences translated at a time
 
     def __post_init__(self):
         super().__post_init__()
@@ -311,6 +312,8 @@ class DecodingConfig(_Config):
         self._require(self.max_source_length >= 2, "max_source_length", "at least 2")
         self._require(0 < self.top_p <= 1, "top_p", "above 0, at most 1")
         self._require(-(2**31) <= self.seed < 2**31, "seed", "a number of 32 bits")
+        if self.patience is not None:
+            self._require(1 <= self.patience <= 1000, "patience", "from 1 to 1000, or nothing")
         at_least = max(1, self.min_length)
         fits = self.max_length is None or at_least <= self.max_length <= _MOST_TOKENS
         self._require(fits, "max_length", f"from {at_least} to {_MOST_TOKENS}, or nothing")

@@ -3,12 +3,14 @@
 At each step every sentence keeps its `beam_size` most probable hypotheses. Those that end, with
 the end mark or at their sentence's length limit, compete for the result by
 log P / ((5 + n) / 6)^alpha, n their own length; the others go on. A sentence is done when no
-hypothesis that goes on can still reach the results. Nothing a sentence's neighbours in the batch
-do has an influence.
+hypothesis that goes on can still reach the results: with a large alpha that is long after the best
+is found, and `patience` (Kasai et al. 2022) stops once that many times `beam_size` hypotheses have
+ended. Nothing a sentence's neighbours in the batch do has an influence.
 """
 
 from __future__ import annotations
 
+import math
 import typing
 
 import tensorflow as tf
@@ -32,6 +34,7 @@ class _State(typing.NamedTuple):
     log_probs: tf.Tensor  # float32 [batch, beam], of those; -inf where there is none
     ended_ids: tf.Tensor  # int32 [batch, beam, positions], of the best that ended
     scores: tf.Tensor  # float32 [batch, beam], of those; -inf where there is none
+    ended: tf.Tensor  # int32 [batch], how many ended
     past: typing.Any  # what the decoder keeps, of those that go on
     coverage: tf.Tensor  # float32 [batch, beam, source_length or 0], attention that they gave
 
@@ -103,9 +106,13 @@ def beam_search(
         going = tf.where(ends | state.done[:, None], -float("inf"), best)
         bound = tf.reduce_max(going, axis=1) / length_penalty(limits, alpha)
         done = state.done | (scores[:, n_best - 1] >= bound)
+        ended = state.ended
+        if config.patience is not None:
+            ended += tf.math.count_nonzero(counts, axis=1, dtype=tf.int32)
+            done |= ended >= math.ceil(config.patience * beam_size)
         going = tf.where(done[:, None], -float("inf"), going)
         past = decoder.reorder(past, beams)
-        return _State(step, done, ids, going, ended_ids, scores, past, coverage)
+        return _State(step, done, ids, going, ended_ids, scores, ended, past, coverage)
 
     one_alive = tf.constant([[0.0] + [-float("inf")] * (beam_size - 1)])
     none_ended = tf.constant([[-float("inf")] * beam_size])
@@ -117,6 +124,7 @@ def beam_search(
         log_probs=tf.tile(one_alive, (batch, 1)),
         ended_ids=tf.zeros_like(next_token.begin(beam_size)),
         scores=tf.where(empty[:, None], one_alive, tf.tile(none_ended, (batch, 1))),
+        ended=tf.zeros_like(next_token.limits),
         past=decoder.empty_past(batch, beam_size, room),
         coverage=next_token.no_coverage(beam_size),
     )

@@ -331,6 +331,36 @@ def test_the_best_of_long_rows_are_those_of_tensorflow_equals_and_infinities_too
     assert (places.numpy() < 4111).all()
 
 
+def test_with_patience_a_sentence_is_done_when_so_many_have_ended(make_model):
+    decoder = IncrementalDecoder(make_model(8))
+    source = tf.constant(SOURCE)
+    whole = beam_search(decoder, source, DecodingConfig(beam_size=3, alpha=1.0), 3)
+    steps = []
+
+    class Counting:
+        """The decoder, and how far it was asked to go."""
+
+        max_positions = None
+        encode, empty_past, reorder = decoder.encode, decoder.empty_past, decoder.reorder
+
+        @staticmethod
+        def step(ids, past, memory, index, room):
+            steps.append(int(index) + 1)
+            return decoder.step(ids, past, memory, index, room)
+
+    counts = {}
+    for patience in (1.0, 2.0, 1000.0, None):
+        steps.clear()
+        config = DecodingConfig(beam_size=3, alpha=1.0, patience=patience)
+        found = beam_search(Counting, source, config, 3)
+        counts[patience] = len(steps)
+        assert (found.scores <= whole.scores + 1e-6).numpy().all()
+        # As many have ended as were asked for; of nothing there is one result.
+        np.testing.assert_array_equal(found.scores > -np.inf, whole.scores > -np.inf)
+    assert counts[1.0] < counts[2.0] <= counts[1000.0] == counts[None]
+    np.testing.assert_array_equal(found.ids, whole.ids)
+
+
 @pytest.mark.parametrize("n_best", [0, 3])
 def test_more_results_than_beams_are_an_error_that_names_the_remedy(make_model, n_best):
     with pytest.raises(ValueError, match=f"beam_size=2. Received: n_best={n_best}. Raise"):
