@@ -96,6 +96,9 @@ def main(argv: list[str] | None = None) -> int:
     export.add_argument(
         "--weights", default="float32", choices=STORAGES, help="how the weights are stored"
     )
+    export.add_argument(
+        "--ids-only", action="store_true", help="no text: it loads with tensorflow alone"
+    )
     _add_search(export)
     export.set_defaults(run=_export)
 
@@ -314,7 +317,7 @@ def _export(arguments) -> None:
     )
     config = config.replace(**_search_options(arguments))
     path = next_version(arguments.to)
-    export_saved_model(models, vocabularies, config, path, arguments.weights)
+    export_saved_model(models, vocabularies, config, path, arguments.weights, arguments.ids_only)
     print(path)
 
 

@@ -7,7 +7,7 @@ Signatures (names and shapes are a contract with servers' clients):
 - `score_pairs`: source, target string `[batch]` -> log_probability `[batch]`.
 - `ids`: source_ids int32 `[batch, length]`, each with its end mark (3), source_lengths int32
   `[batch]`, the mark counted -> ids `[batch, length]` without marks, lengths `[batch]`, score
-  `[batch]`. It needs no text ops.
+  `[batch]`. An export of this one alone needs no text ops, and TensorFlow alone to load.
 
 Sources longer than `DecodingConfig.max_source_length` tokens are cut, here as everywhere.
 """
@@ -37,9 +37,13 @@ _WARM_UP_SIZES, _WARM_UP_TEXT = (1, 8), "This is a sentence to warm up with."
 class _Served(tf.Module):
     """What an export holds: the graph with the search options fixed."""
 
-    def __init__(self, graph: TranslationGraph, config: DecodingConfig, storage: str):
+    def __init__(
+        self, graph: TranslationGraph, config: DecodingConfig, storage: str, ids_only: bool
+    ):
         super().__init__(name="served")
-        self.graph, self.weights = graph, StoredWeights(graph.models, storage)
+        # (Tracked, it would take the tokenizers along.)
+        self.graph = None if ids_only else graph
+        self.weights = StoredWeights(graph.models, storage)
         # (Of weights in fewer bits a second copy would be the larger part.)
         self.laid_out = graph.lay_out() if storage == "float32" else []
         several = config.beam_size  # results of the signature nbest
@@ -75,11 +79,12 @@ class _Served(tf.Module):
                 ("score_pairs", score_pairs, [source, target]),
                 ("ids", ids, [source_ids, source_lengths]),
             )
+            if name == "ids" or not ids_only
         }
-        # No signature, since it is for `load` alone.
-        self.source_lengths = tf.function(
-            graph.source_lengths, input_signature=[source], autograph=False
-        )
+        if not ids_only:  # no signature, since it is for `load` alone
+            self.source_lengths = tf.function(
+                graph.source_lengths, input_signature=[source], autograph=False
+            )
 
     def _stored(self, function):
         """`function`, computing with the weights as they are stored."""
@@ -137,6 +142,7 @@ def export_saved_model(
     config: DecodingConfig,
     path: str | os.PathLike,
     weights: str = "float32",
+    ids_only: bool = False,
 ) -> None:
     """Writes a SavedModel with the vocabularies inside and the search options fixed.
 
@@ -146,6 +152,7 @@ def export_saved_model(
         config: The search options.
         path: A folder that does not exist yet, such as "saved_models/demo/1".
         weights: How they are stored: "float32", "float16" or "int8". It computes in float32.
+        ids_only: Whether it takes and gives ids alone, and needs no text ops.
 
     Raises:
         ValueError: The folder exists, or cannot be written; or the storage is unknown.
@@ -157,11 +164,12 @@ def export_saved_model(
     if path.exists():
         raise ValueError(f"{path} exists already. Export to a new version's folder beside it.")
     graph = TranslationGraph(model, vocabularies, config.max_source_length)
-    served = _Served(graph, config, weights)
+    served = _Served(graph, config, weights, ids_only)
     with new_folder(path) as folder:
         signatures = {name: f.get_concrete_function() for name, f in served.signatures_.items()}
         tf.saved_model.save(served, str(folder), signatures=signatures)
-        write_warmup_requests(folder, [r for size in _WARM_UP_SIZES for r in _requests(size)])
+        requests = [r for size in _WARM_UP_SIZES for r in _requests(size) if r[0] in signatures]
+        write_warmup_requests(folder, requests)
         about = {
             "decoding": config.to_dict(),
             "special_ids": {"pad": PAD_ID, "end": END_ID},
@@ -185,7 +193,12 @@ def load(path: str | os.PathLike) -> Translator:
     """
     path = pathlib.Path(path)
     config = DecodingConfig.from_dict(_about(path)["decoding"])
-    return Translator(_ExportBackend(_loaded(path), config, path), config)
+    loaded = _loaded(path)
+    if "serving_default" not in loaded.signatures:
+        raise ValueError(
+            f"{path} takes ids alone, no text. Export without --ids-only to translate with it."
+        )
+    return Translator(_ExportBackend(loaded, config, path), config)
 
 
 def describe(path: str | os.PathLike) -> dict:

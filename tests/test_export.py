@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from keras_transformer.config import END_ID
 from keras_transformer.decoding.translator import Translator
-from keras_transformer.export import export_saved_model, load, next_version
+from keras_transformer.export import describe, export_saved_model, load, next_version
 
 _FRESH = """
 import json, sys
@@ -65,6 +65,29 @@ def test_the_ids_signature_takes_any_padding_and_agrees_with_the_text(world):
     expected = loaded.signatures["serving_default"](source=tf.constant(lines))
     assert texts == expected["translation"].numpy().tolist()
     np.testing.assert_allclose(found["score"], expected["score"], atol=1e-5)
+
+
+def test_an_export_of_ids_alone_loads_with_tensorflow_alone(world, tmp_path):
+    path = tmp_path / "ids" / "1"
+    export_saved_model(world.model, world.vocabularies, world.config, path, ids_only=True)
+    code = (
+        "import sys, json, tensorflow as tf\n"
+        "search = tf.saved_model.load(sys.argv[1]).signatures['ids']\n"
+        "found = search(source_ids=tf.constant([[20, 7, 3], [9, 3, 0]]),\n"
+        "               source_lengths=tf.constant([3, 2]))\n"
+        "assert 'tensorflow_text' not in sys.modules and 'keras_transformer' not in sys.modules\n"
+        "print(json.dumps(found['ids'].numpy().tolist()))\n"
+    )
+    command = [sys.executable, "-c", code, path]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr[-2000:]
+    search = tf.saved_model.load(str(world.path)).signatures["ids"]
+    ids = tf.constant([[20, 7, 3], [9, 3, 0]])
+    expected = search(source_ids=ids, source_lengths=tf.constant([3, 2]))["ids"].numpy().tolist()
+    assert json.loads(result.stdout) == expected
+    with pytest.raises(ValueError, match="takes ids alone.*--ids-only"):
+        load(path)
+    assert list(describe(path)["signatures"]) == ["ids"]
 
 
 def test_no_sentence_in_gives_none_out(world):
