@@ -343,10 +343,21 @@ class DataConfig(_Config):
     vocab_kind: str = "bpe"  # "bpe" (SentencePiece) or "wordpiece"
     shared_vocab: bool = True  # one vocabulary for both languages
     vocab_sample: int | None = None  # learn it from so many lines a side, drawn; None for all
+    max_length_ratio: float | None = None  # leave out training pairs with one side so much longer
+    drop_duplicates: bool = False  # ... that came before
+    drop_identical: bool = False  # ... whose sides are the same
+    drop_control: bool = False  # ... with control, private or unassigned characters
+    source_script: str | None = None  # ... most of whose letters are of another: "Latin", "Han"
+    target_script: str | None = None
+    normalize: str | None = None  # training text to "NFC", "NFKC", ... before
     vocab: str | None = None  # a folder that `keras-transformer vocab` made, in place of learning
 
     def __post_init__(self):
         super().__post_init__()
+        ratio = self.max_length_ratio
+        self._require(ratio is None or ratio >= 1, "max_length_ratio", "1 or more, or None")
+        forms = (None, "NFC", "NFD", "NFKC", "NFKD")
+        self._require(self.normalize in forms, "normalize", "NFC, NFD, NFKC, NFKD or None")
         if self.vocab_sample is not None:
             self._require(self.vocab_sample > 0, "vocab_sample", "above 0, or None")
         self._require(self.vocab_kind in ("bpe", "wordpiece"), "vocab_kind", "'bpe' or 'wordpiece'")

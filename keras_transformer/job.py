@@ -86,8 +86,12 @@ class Job:
         if not self.workers.is_chief:
             self._train(*self._prepare(texts, save=True), texts)
             return {}
+        for name, count in texts.left_out.items():
+            self.say(f"{name}: {count:,} training pairs left out.")
         with self._folders(), _locked(self.run_dir):
             report = self._run(texts)
+        if texts.left_out:
+            report["left_out"] = texts.left_out
         report["total_minutes"] = (time.perf_counter() - start) / 60
         write_json(self.run_dir / "report.json", report)
         return report

@@ -213,6 +213,17 @@ def test_dumped_settings_are_read_again_and_a_dry_run_says_what_they_cost(tmp_pa
     assert not run_dir.exists()
 
 
+def test_what_cleaning_leaves_out_is_said_and_reported(tmp_path):
+    files = write_corpus(tmp_path, ["Copyright", "Copyright", "a \x07 bell"])
+    settings = [*SMALL, "data.drop_identical=true", "data.drop_control=true", "training.steps=1"]
+    settings += ["training.average_last=1", "training.keep_checkpoints=1"]
+    said = []
+    config = RunConfig.from_preset("demo", files, settings)
+    report = kt.Job(config, tmp_path / "run", None, "single", said.append).run()
+    assert report["left_out"] == {"drop_control": 1, "drop_identical": 2}
+    assert "drop_identical: 2 training pairs left out." in said
+
+
 def test_a_vocabulary_learnt_beforehand_serves_a_run(tmp_path, capsys):
     files = write_corpus(tmp_path)
     texts = ["--source", files["train_source"], "--target", files["train_target"]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from keras_transformer.config import DataConfig
+from keras_transformer.data.cleaning import clean
 from keras_transformer.data.corpus import ParallelText, read_parallel_files, read_tsv
 from keras_transformer.data.demo import make_demo_corpus
 from keras_transformer.data.tfds import load_tfds
@@ -17,6 +18,7 @@ class Texts:
     train: ParallelText
     valid: ParallelText | None
     test: ParallelText | None
+    left_out: dict[str, int]  # training pairs by cleaning, by the filter's name
 
 
 def load_texts(data: DataConfig) -> Texts:
@@ -49,4 +51,5 @@ def load_texts(data: DataConfig) -> Texts:
         parts[1] = read_parallel_files(data.valid_source, data.valid_target)
     if data.test_source is not None:
         parts[2] = read_parallel_files(data.test_source, data.test_target)
-    return Texts(*parts)
+    train, left_out = clean(parts[0], data)
+    return Texts(train, *parts[1:], left_out)
