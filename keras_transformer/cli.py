@@ -21,7 +21,13 @@ from keras_transformer.evaluation.measures import MEASURES, make_measure
 from keras_transformer.export import describe, export_saved_model, load, next_version
 from keras_transformer.run_directory import average_run, load_run, load_runs, parse_value
 from keras_transformer.storage import STORAGES
-from keras_transformer.text.lines import check_writable, iter_lines, new_folder, write_lines
+from keras_transformer.text.lines import (
+    check_writable,
+    iter_lines,
+    new_folder,
+    read_lines,
+    write_lines,
+)
 from keras_transformer.text.vocabulary import VOCAB_KINDS, Vocabularies
 
 _BLOCK = 2048  # lines read, sorted by length and translated at a time
@@ -38,12 +44,14 @@ def main(argv: list[str] | None = None) -> int:
     translate.add_argument("--input", default="/dev/stdin", help="a text file (default: stdin)")
     translate.add_argument("--output", help="the file to write (default: stdout)")
     translate.add_argument(
-        "--prefix", help="a text file: what each translation begins with, line by line"
+        "--prefix",
+        help="of a run: a text file, what each translation begins with, line by line",
     )
     translate.add_argument(
         "--n-best",
         type=int,
-        help="so many translations a line, as: line's number, tab, score, tab, translation",
+        help="so many translations a line, as: line's number, tab, score (log probability by "
+        "length penalty), tab, translation",
     )
     translate.set_defaults(run=_translate)
 
@@ -72,7 +80,9 @@ def main(argv: list[str] | None = None) -> int:
         help="sacrebleu (the default); tokenized: Moses tokens, multi-bleu; paper: these with "
         "compounds split, as the paper counted; chrf; ter",
     )
-    evaluate.add_argument("--language", help="of the translation, for tokenized and paper: de, fr")
+    evaluate.add_argument(
+        "--language", help="of the translation; tokenized and paper need it: de, fr, ..."
+    )
     evaluate.add_argument("--tokenizer", default="13a", choices=TOKENIZERS, help="sacreBLEU's")
     evaluate.add_argument("--lowercase", action="store_true", help="ignore case")
     evaluate.add_argument(
@@ -116,7 +126,9 @@ def main(argv: list[str] | None = None) -> int:
 
     vocab = commands.add_parser("vocab", help="learn a vocabulary from text")
     vocab.add_argument("--source", required=True, nargs="+", help="text files, plain or .gz")
-    vocab.add_argument("--target", required=True, nargs="+", help="of the other language")
+    vocab.add_argument(
+        "--target", required=True, nargs="+", help="text files of the language translated to"
+    )
     vocab.add_argument("--size", type=int, default=37_000, help="tokens (default: 37000)")
     vocab.add_argument("--kind", default="bpe", choices=VOCAB_KINDS, help="default: bpe")
     vocab.add_argument("--separate", action="store_true", help="one for each language")
@@ -267,8 +279,10 @@ def _evaluate(arguments) -> None:
         make_measure(name, arguments.language, arguments.tokenizer, arguments.lowercase)
         for name in dict.fromkeys(arguments.measure)
     ]
-    if arguments.resamples is not None and arguments.resamples < 2:
-        raise ValueError(f"--resamples should be at least 2. Received: {arguments.resamples}.")
+    if arguments.resamples is not None and not 2 <= arguments.resamples <= 100_000:
+        raise ValueError(
+            f"--resamples should be at least 2, at most 100000. Received: {arguments.resamples}."
+        )
     systems, references = _systems(arguments)
     for measure in measures:
         if len(systems) == 1:
@@ -276,8 +290,9 @@ def _evaluate(arguments) -> None:
             score = measure(hypotheses, references, arguments.resamples or 0)
             print(f"{score.text}\n{score.signature}")
             continue
-        print(measure.name)
-        for one in measure.compare(systems, references, arguments.resamples or 1000):
+        compared = measure.compare(systems, references, arguments.resamples or 1000)
+        print(f"{measure.signature}|resamples:{arguments.resamples or 1000}")
+        for one in compared:
             p_value = "" if one.p_value is None else f"\tp = {one.p_value:.4f}"
             print(f"{one.name}\t{one.score:.2f}\t({one.mean:.2f} +- {one.margin:.2f}){p_value}")
 
@@ -295,11 +310,15 @@ def _systems(arguments) -> tuple[dict[str, list[str]], list[str]]:
             )
         if len(set(arguments.hypothesis)) < len(arguments.hypothesis):
             raise ValueError("--hypothesis has a file twice. Give each once.")
-        texts = {
-            path: read_parallel_files(path, arguments.reference) for path in arguments.hypothesis
-        }
-        references = texts[arguments.hypothesis[0]].target
-        return {path: text.source for path, text in texts.items()}, references
+        systems = {path: read_lines(path) for path in arguments.hypothesis}
+        references = read_lines(arguments.reference)
+        for path, lines in systems.items():
+            if len(lines) != len(references):
+                raise ValueError(
+                    f"{path} has {len(lines)} lines and {arguments.reference} {len(references)}: "
+                    "line i of one should translate what line i of the other does."
+                )
+        return systems, references
     if arguments.source is None:
         raise ValueError("--model needs --source, the text to translate.")
     if arguments.output:
@@ -316,6 +335,7 @@ def _export(arguments) -> None:
         arguments.run_dir, _one_or_several(arguments.checkpoint)
     )
     config = config.replace(**_search_options(arguments))
+    _check_named(arguments.to)
     path = next_version(arguments.to)
     export_saved_model(models, vocabularies, config, path, arguments.weights, arguments.ids_only)
     print(path)
@@ -326,6 +346,7 @@ def _vocab(arguments) -> None:
         itertools.chain.from_iterable(map(iter_lines, files))
         for files in (arguments.source, arguments.target)
     )
+    _check_named(arguments.to)
     if pathlib.Path(arguments.to).exists():
         raise ValueError(f"{arguments.to} exists already. Give a new folder.")
     with new_folder(arguments.to) as folder:
@@ -341,6 +362,11 @@ def _vocab(arguments) -> None:
     print(arguments.to)
 
 
+def _check_named(folder: str) -> None:
+    if not folder:
+        raise ValueError("--to should name a folder. Received an empty name.")
+
+
 def _inspect(arguments) -> None:
     print(json.dumps(describe(arguments.model), indent=1))
 
@@ -348,6 +374,7 @@ def _inspect(arguments) -> None:
 def _convert(arguments) -> None:
     model, vocabularies, _ = load_run(arguments.run_dir, arguments.checkpoint)
     to_ctranslate2(model, vocabularies, arguments.output, arguments.quantization)
+    print(f"{arguments.output} (its pieces: {arguments.output}/vocab)")
 
 
 def _average(arguments) -> None:

@@ -297,6 +297,8 @@ class DecodingConfig(_Config):
         for name in ("beam_size", "extra_length", "batch_size"):
             self._require(getattr(self, name) >= 1, name, "at least 1")
         for name, most in (
+            ("beam_size", 1000),
+            ("batch_size", 100_000),
             ("alpha", 100),
             ("beta", 100),
             ("extra_length", _MOST_TOKENS),
@@ -369,6 +371,10 @@ class DataConfig(_Config):
                     f"{part}_{given} is given without {part}_{lacking}. Parallel text needs both."
                 )
         ways = [self.dataset, self.train_source, self.train_tsv]
+        if self.dataset is not None and self.source == self.target:
+            raise ValueError(
+                f"source and target should be two languages. Received: {self.source!r} twice."
+            )
         if not any(ways) and (self.valid_source or self.test_source):
             raise ValueError(
                 "There is validation or test text without training text. Give dataset, "

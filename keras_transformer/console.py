@@ -33,7 +33,7 @@ def run_command(command: Callable, arguments) -> int:
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    except (OSError, ImportError, tf.errors.OpError) as error:
+    except (OSError, ImportError, MemoryError, tf.errors.OpError) as error:
         lines = [line.strip() for line in str(error).split("\n")]
         # TensorFlow says first where it happened, and then what.
         dull = ("", "Graph execution error:", "<stack traces unavailable>")

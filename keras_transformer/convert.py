@@ -27,10 +27,9 @@ def to_ctranslate2(
     quantization: str | None = None,
     max_positions: int = 1024,
 ) -> None:
-    """Writes a CTranslate2 model.
+    """Writes a CTranslate2 model, with the vocabulary's own files in its folder `vocab`.
 
-    It takes and gives pieces as `Tokenizer.pieces` has them, an end mark "</s>" after the source;
-    the vocabulary files of the run tokenise for it.
+    It takes and gives pieces as `Tokenizer.pieces` has them, without marks.
 
     Args:
         model: From `build_transformer`, trained.
@@ -83,6 +82,7 @@ def to_ctranslate2(
     spec.optimize(quantization=quantization)
     with new_folder(path) as folder:
         spec.save(str(folder))
+        vocabularies.save(folder / "vocab")
 
 
 def _import_specs():
@@ -161,5 +161,5 @@ def _register(spec, vocabularies: Vocabularies, settings) -> None:
     spec.config.unk_token = target[UNK_ID]
     spec.config.bos_token = spec.config.decoder_start_token = target[BEGIN_ID]
     spec.config.eos_token = target[END_ID]
-    spec.config.add_source_eos = False
+    spec.config.add_source_eos = True
     spec.config.layer_norm_epsilon = settings["epsilon"]

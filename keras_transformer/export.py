@@ -273,12 +273,13 @@ class _ExportBackend:
             for name, value in config.replace(batch_size=self._config.batch_size).to_dict().items()
             if value != fixed[name]
         ]
-        other += ["prefixes"] if has_prefixes else []
+        if has_prefixes:
+            raise ValueError("An export takes no prefixes: translate from the run's folder.")
         if other or n_best > self._config.beam_size:
             raise ValueError(
                 f"The search options of {self._path} were fixed at export. Received: "
-                f"{', '.join(other) or f'n_best={n_best}'}. Export again with these, or translate "
-                "from the run directory."
+                f"{', '.join(other) or f'n_best={n_best} (at most beam_size)'}. Export again with "
+                "these, or translate from the run's folder."
             )
 
     def translate(self, source, config: DecodingConfig, n_best: int, prefix=None):

@@ -22,6 +22,7 @@ from keras_transformer.data.texts import Texts, load_texts
 from keras_transformer.decoding.translator import Translator
 from keras_transformer.evaluation.bleu import corpus_bleu
 from keras_transformer.evaluation.measures import make_measure
+from keras_transformer.evaluation.multi_bleu import MOSES_LANGUAGES
 from keras_transformer.export import export_saved_model, load, next_version
 from keras_transformer.model import build_transformer
 from keras_transformer.run_directory import RunConfig, load_run, run_checkpoints, write_json
@@ -236,8 +237,8 @@ class Job:
         if asked != there:
             raise ValueError(
                 f"The vocabulary in {folder} (kind, shared, source and target "
-                f"size: {there}) is not the one asked for {asked}. Give another run directory, or "
-                "the settings that it was learnt with."
+                f"size: {there}) is not the one asked for {asked}. Give the settings that it was "
+                "learnt with, another run directory, or another data.vocab."
             )
         return found
 
@@ -328,8 +329,9 @@ class Job:
             translations = translator(test.source)
             bleu = corpus_bleu(translations, test.target)
             paper = {}
-            if self.config.data.dataset is not None:  # whose languages go by name
-                measure = make_measure("paper", self.config.data.target)
+            language = self.config.data.target
+            if self.config.data.dataset is not None and language in MOSES_LANGUAGES:
+                measure = make_measure("paper", language)
                 paper["paper_bleu"] = measure(translations, test.target).score
             report["test"] = {
                 "text": test.name,

@@ -67,5 +67,7 @@ def test_settings_can_be_changed_but_the_text_is_the_recipes(tmp_path, capsys):
     main = train_wmt().main
     assert main(["--recipe", "paper/ende-base", "--train-tsv", "x"]) == 2
     assert "--train-tsv: give its preset, base" in capsys.readouterr().err
+    assert main(["--recipe", "paper/ende-base", "--set", "data.dataset=null"]) == 2
+    assert "--dataset: give its preset" in capsys.readouterr().err
     assert main(["--recipe", "paper/base"]) == 2
     assert "no recipe 'paper/base'. There are: paper/ende-base" in capsys.readouterr().err

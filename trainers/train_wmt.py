@@ -98,7 +98,9 @@ def train(arguments: argparse.Namespace) -> int:
     data = {name: value for name, value in data.items() if value is not None}
     recipe = None if arguments.recipe is None else find_recipe(arguments.recipe)
     if recipe is not None:
-        if other := set(data) - {"data_dir"}:
+        given = {s.split("=")[0].removeprefix("data.") for s in arguments.set if "data." in s}
+        text = {"train_source", "train_target", "train_tsv", *recipe.data} & given
+        if other := (set(data) - {"data_dir"}) | text:
             raise ValueError(
                 f"A recipe has its own text. Received --recipe {arguments.recipe} with "
                 f"--{min(other).replace('_', '-')}: give its preset, {recipe.preset}, in place."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 
 import tensorflow_datasets as tfds
 
@@ -89,7 +90,10 @@ class Multi30k(tfds.core.GeneratorBasedBuilder):
     def _generate_examples(self, paths):
         lines = {}
         for language, path in paths.items():
-            text = gzip.decompress(path.read_bytes()).decode("utf-8")
+            try:
+                text = gzip.decompress(path.read_bytes()).decode("utf-8")
+            except (EOFError, OSError, zlib.error, UnicodeDecodeError) as error:
+                raise ValueError(f"{path} is damaged: {error}") from error
             lines[language] = text.removesuffix("\n").split("\n")
         if len({len(column) for column in lines.values()}) > 1:
             counts = ", ".join(f"{len(column)} in {paths[key]}" for key, column in lines.items())

@@ -50,7 +50,7 @@ def load_tfds(
         raise ValueError(
             f"Dataset {name!r} could not be downloaded and prepared in {builder.data_dir}: "
             f"{type(error).__name__}: {error}. Check the network and the disk, or place what could "
-            f"not be downloaded in {_downloads(builder)} by hand, as TFDS names it."
+            f"not be downloaded in {_downloads(builder)} by hand, by its name there."
         ) from error
     splits = builder.info.splits
     if split.split("[")[0] not in splits:
@@ -88,4 +88,5 @@ def _what_there_is(name: str, error: Exception) -> str:
 def _downloads(builder) -> pathlib.Path:
     """Where TFDS keeps what it downloads, for a builder's data folder DATA/NAME/CONFIG/VERSION."""
     levels = 3 if builder.builder_config else 2
-    return pathlib.Path(builder.data_dir).parents[levels - 1] / "downloads" / builder.name
+    downloads = pathlib.Path(builder.data_dir).parents[levels - 1] / "downloads"
+    return downloads / ("manual" if builder.name == "multi30k" else builder.name)

@@ -109,7 +109,7 @@ def beam_search(
         ended = state.ended
         if config.patience is not None:
             ended += tf.math.count_nonzero(counts, axis=1, dtype=tf.int32)
-            done |= ended >= math.ceil(config.patience * beam_size)
+            done |= ended >= math.ceil(round(config.patience * beam_size, 6))
         going = tf.where(done[:, None], -float("inf"), going)
         past = decoder.reorder(past, beams)
         return _State(step, done, ids, going, ended_ids, scores, ended, past, coverage)

@@ -117,12 +117,15 @@ def uniform_numbers(source_ids, steps, count: int, seed):
     length = tf.shape(source_ids)[1]
     factors = tf.random.stateless_uniform([length], [0, 0], None, None, tf.int32)
     keys = tf.reduce_sum(source_ids * factors, axis=1)  # (it wraps; padding adds nothing)
+    # Each sample by its own number, so that one alone is the first of several.
+    keys = tf.reshape(keys[:, None] + tf.range(count) * 0x3504F333, (-1,))
     numbers = tf.map_fn(
-        lambda key: tf.random.stateless_uniform([steps, count], tf.stack([seed, key])),
+        lambda key: tf.random.stateless_uniform([steps], tf.stack([seed, key])),
         tf.pad(keys, [[0, 1]]),  # (over no sentence at all it would not know the shape)
         fn_output_signature=tf.float32,
     )
-    return numbers[:-1]
+    numbers = tf.reshape(numbers[:-1], (tf.shape(source_ids)[0], count, steps))
+    return tf.transpose(numbers, (0, 2, 1))
 
 
 def _token_by_token(next_token, decoder, config, count, choose, numbers, room) -> Hypotheses:

@@ -107,13 +107,13 @@ class Translator:
         _check_lines("lines", lines)
         if prefixes is not None:
             _check_lines("prefixes", prefixes, len(lines))
+        self._backend.check(config, n_best, prefixes is not None)
         most = max(n_best, 1) if config.temperature else config.beam_size
         if not isinstance(n_best, int) or not 1 <= n_best <= most:
             raise ValueError(
                 f"`n_best` should be at least 1 and at most beam_size={most}. Received: "
                 f"n_best={n_best}. Raise beam_size to get more."
             )
-        self._backend.check(config, n_best, prefixes is not None)
         self._warn_of_cut(lines)
         results: list[list[Translation]] = [[]] * len(lines)
         for indices, *batch in self._batches(config.batch_size, lines, prefixes):

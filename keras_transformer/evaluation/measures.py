@@ -14,6 +14,7 @@ from sacrebleu.significance import PairedTest
 
 from keras_transformer.evaluation.bleu import Score, check_equally_many, make_metric
 from keras_transformer.evaluation.multi_bleu import (
+    MOSES_LANGUAGES,
     make_multi_bleu,
     moses_tokens,
     only_perls_spaces,
@@ -53,6 +54,12 @@ class Measure:
     name: str
     metric: sacrebleu.metrics.base.Metric
     prepare: Callable[[list[str], bool], list[str]]  # lines, and whether they are references
+    prepared_as: str = ""  # for the signature
+
+    @property
+    def signature(self) -> str:
+        """sacreBLEU's, of the latest score, with what the texts passed through before."""
+        return f"{self.name}|{self.prepared_as}{self.metric.get_signature()}"
 
     def __call__(self, hypotheses: list[str], references: list[str], resamples: int = 0) -> Score:
         """The score of detokenised lines.
@@ -68,7 +75,7 @@ class Measure:
         result = self.metric.corpus_score(
             self.prepare(hypotheses, False), [self.prepare(references, True)], resamples or 1
         )
-        return Score(result.score, str(result), f"{self.name}|{self.metric.get_signature()}")
+        return Score(result.score, str(result), self.signature)
 
     def compare(
         self, systems: dict[str, list[str]], references: list[str], resamples: int = 1000
@@ -132,6 +139,10 @@ def make_measure(
             f"The measure {name!r} cuts into tokens as Moses does, by the language. Give it, such "
             "as --language de."
         )
+    if language not in MOSES_LANGUAGES:
+        raise ValueError(
+            f"Moses knows the languages {', '.join(MOSES_LANGUAGES)}. Received: {language!r}."
+        )
     if lowercase:
         raise ValueError(f"The measure {name!r} is cased: leave --lowercase out.")
 
@@ -142,7 +153,8 @@ def make_measure(
             lines = moses_tokens(lines, language)
         return only_perls_spaces(lines)
 
-    return Measure(name, make_multi_bleu(), tokens)
+    compounds = "split" if name == "paper" else "whole"
+    return Measure(name, make_multi_bleu(), tokens, f"moses:{language}|compounds:{compounds}|")
 
 
 def _as_they_are(lines, are_references):

@@ -2,7 +2,7 @@
 
 The paper's figures are those of tensor2tensor's `get_ende_bleu.sh`: both sides pass the Moses
 tokenizer, each hyphen between letters becomes a token of its own, and the tokens are counted as
-they are, cased. That gives about half a point more than sacreBLEU, and is comparable with the paper
+they are, cased. That gives up to a point more than sacreBLEU, and is comparable with the paper
 alone. What counts is sacreBLEU, what cuts into tokens is sacremoses; here is what lies between.
 """
 
@@ -13,6 +13,7 @@ import re
 
 import sacrebleu
 import sacremoses
+from sacremoses.corpus import NonbreakingPrefixes
 
 # Perl splits bytes, at ASCII white space alone; Python's `split`, which sacreBLEU uses, at that of
 # all Unicode. What Perl leaves in its word is put where `split` leaves it too.
@@ -21,6 +22,7 @@ _KEPT = str.maketrans({c: chr(0xF0000 + ord(c)) for c in _OTHER_SPACES})
 # The Perl script splits the full stop from a line's last word even of an abbreviation ("usw.");
 # sacremoses follows an older one, which did not.
 _LAST_STOP = re.compile(r"(?<=[^\s.])\.$")
+MOSES_LANGUAGES = tuple(sorted(set(NonbreakingPrefixes().available_langs.values())))
 _COMPOUND = re.compile(r"(\S)-(\S)")
 
 

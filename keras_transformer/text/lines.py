@@ -175,6 +175,13 @@ def check_writable(path: str | os.PathLike) -> None:
     folder = pathlib.Path(path).parent
     if not folder.is_dir() or pathlib.Path(path).is_dir():
         raise ValueError(f"{path} cannot be written: it should be a file in a folder that exists.")
+    if pathlib.Path(path).exists() and not pathlib.Path(path).is_file():
+        return  # a device or a pipe
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ValueError(f"{path} cannot be written: {error.strerror}.") from None
 
 
 def _umask() -> int:

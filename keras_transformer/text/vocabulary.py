@@ -52,10 +52,7 @@ def learn_tokenizer(
     """
     if kind not in _LEARNERS:
         raise ValueError(f"kind must be one of {sorted(_LEARNERS)}; received {kind!r}")
-    for name, value in {"vocab_size": vocab_size, "sample_size": sample_size}.items():
-        optional = name == "sample_size" and value is None
-        if not optional and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-            raise ValueError(f"{name} must be a positive whole number; received {value!r}")
+    _check_counts(vocab_size=vocab_size, sample_size=sample_size)
     if isinstance(lines, (str, bytes)):
         raise ValueError(
             f"lines must be several strings, one a sentence; received one {type(lines).__name__}. "
@@ -123,6 +120,7 @@ class Vocabularies:
         The arguments and errors are those of `learn_tokenizer`; a shared vocabulary draws
         `sample_size` lines from each side, and separate ones may have another size for the target.
         """
+        _check_counts(vocab_size=vocab_size, sample_size=sample_size)
         arguments = {"kind": kind, "vocab_size": vocab_size, "seed": seed}
         if shared:
             both = _both(source_lines, target_lines, sample_size, seed)
@@ -204,12 +202,27 @@ class Vocabularies:
         return cls(read["source"], read.get("target", read["source"]), bool(shared))
 
 
+def _check_counts(vocab_size, sample_size) -> None:
+    for name, value in {"vocab_size": vocab_size, "sample_size": sample_size}.items():
+        if name == "sample_size" and value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**31:
+            raise ValueError(
+                f"{name} must be a positive whole number below 2^31; received {value!r}"
+            )
+
+
 def _both(
     source: Iterable[str], target: Iterable[str], sample_size: int | None, seed: int
 ) -> Iterator[str]:
     """The lines of both sides, or a sample of each."""
-    for lines in (source, target):
-        yield from lines if sample_size is None else _sample(lines, sample_size, seed)
+    for side, lines in (("source", source), ("target", target)):
+        is_empty = True
+        for line in lines if sample_size is None else _sample(lines, sample_size, seed):
+            is_empty = is_empty and not line.strip()
+            yield line
+        if is_empty:
+            raise ValueError(f"{side} side: there is no text to learn a vocabulary from")
 
 
 def _learn_side(side: str, lines: Iterable[str], arguments: dict) -> Tokenizer:

@@ -34,6 +34,18 @@ def test_files_of_another_length_are_an_error_with_their_numbers(tmp_path):
         load_tfds("multi30k/fr-en", "fr", "en", "train", tmp_path)
 
 
+def test_a_damaged_file_is_named_with_the_folder_to_mend_it_in(tmp_path):
+    manual = tmp_path / "downloads" / "manual"
+    manual.mkdir(parents=True)
+    for file in ("train", "val", "test_2016_flickr"):
+        for side in ("en", "de"):
+            write_lines(manual / f"{file}.{side}.gz", ["some words"] * 100)
+    damaged = manual / "val.en.gz"
+    damaged.write_bytes(damaged.read_bytes()[:-10])
+    with pytest.raises(ValueError, match="val.en.gz is damaged.*downloads/manual"):
+        load_tfds("multi30k/de-en", "en", "de", "train", tmp_path)
+
+
 def test_what_is_not_there_is_downloaded_from_the_datasets_repository(tmp_path, monkeypatch):
     asked = []
 

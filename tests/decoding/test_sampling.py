@@ -107,6 +107,17 @@ def test_what_is_drawn_depends_on_the_seed_and_the_sentence_and_not_on_the_batch
     np.testing.assert_array_equal(together.ids[1, :, :width], alone.ids[0])
 
 
+def test_one_sample_is_the_first_of_several(make_model):
+    decoder = IncrementalDecoder(make_model())
+    source = tf.constant([[4, 3, 0, 0], [5, 1, 3, 0], [0, 0, 0, 0], [1, 5, 4, 3]])
+    config = DecodingConfig(temperature=1.0, extra_length=8)
+    one, several = (sample(decoder, source, config, count, seed=3) for count in (1, 6))
+    for alone, drawn in zip(one.ids.numpy(), several.ids.numpy(), strict=True):
+        width = max(alone.shape[1], drawn.shape[1])
+        alone, drawn = (np.pad(x, ((0, 0), (0, width - x.shape[1]))) for x in (alone, drawn))
+        assert (drawn == alone[0]).all(axis=1).any()
+
+
 def test_no_sentence_gives_no_sample(make_model):
     assert samples(make_model(), SOURCE[:0]).ids.shape[:2] == (0, 4)
 

@@ -113,6 +113,7 @@ def test_resampling_says_how_sure_a_score_is_and_a_difference_too():
         ({"name": "bleu"}, "no measure 'bleu'. There are: sacrebleu, tokenized, paper, chrf, ter"),
         ({"name": "paper"}, "'paper' cuts into tokens .* --language de"),
         ({"name": "tokenized", "language": "de", "lowercase": True}, "is cased"),
+        ({"name": "paper", "language": "german"}, "languages .*de.*Received: 'german'"),
         ({"name": "sacrebleu", "tokenizer": "x"}, "no tokenizer 'x'"),
     ],
 )
@@ -131,6 +132,7 @@ def test_the_command_scores_texts_that_are_there(tmp_path, capsys):
     files = {"a": HYPOTHESES, "b": REFERENCES, "ref": REFERENCES}
     for name, lines in files.items():
         (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (tmp_path / "short").write_text("a\n")
     a, b, reference = (str(tmp_path / name) for name in files)
     evaluate = ["evaluate", "--reference", reference, "--hypothesis"]
     assert main([*evaluate, a, "--measure", "paper", "ter", "--language", "de"]) == 0
@@ -139,13 +141,16 @@ def test_the_command_scores_texts_that_are_there(tmp_path, capsys):
     assert capsys.readouterr().out.splitlines() == lines
     assert main([*evaluate, a, b, "--resamples", "100"]) == 0
     title, first, second = capsys.readouterr().out.splitlines()
-    assert title == "sacrebleu" and first.startswith(f"{a}\t") and "\tp = 0." in second
+    assert title.startswith("sacrebleu|") and title.endswith("|resamples:100")
+    assert first.startswith(f"{a}\t") and "\tp = 0." in second
     for wrong, message in (
         ([a, "--model", "runs/x"], "one of --model"),
         ([a, "--source", b], "--source"),
         ([a, a], "twice"),
         ([a, "--resamples", "1"], "at least 2"),
+        ([a, "--resamples", "99999999999"], "at most 100000"),
         ([a, "--measure", "paper"], "--language de"),
+        ([a, str(tmp_path / "short")], "short has 1 lines"),
     ):
         assert main([*evaluate, *wrong]) == 2
         assert message in capsys.readouterr().err
