@@ -46,22 +46,28 @@ class _Served(tf.Module):
         self.weights = StoredWeights(graph.models, storage)
         # (Of weights in fewer bits a second copy would be the larger part.)
         self.laid_out = graph.lay_out() if storage == "float32" else []
-        several = config.beam_size  # results of the signature nbest
+
+        @functools.cache  # traced once for all the signatures that want it
+        def searching(n_best):
+            return tf.function(
+                self._stored(lambda ids: graph.search(ids, config, n_best)),
+                input_signature=[tf.TensorSpec([None, None], tf.int32)],
+                autograph=False,
+            )
 
         def nbest(source):
-            texts, scores = graph.translate(source, config, several)
-            return {"translation": texts, "score": scores}
+            found = searching(config.beam_size)(graph.source_ids(source))
+            return {"translation": graph.texts(found), "score": found.scores}
 
         def translate(source):
-            texts, scores = graph.translate(source, config)
-            return {"translation": texts[:, 0], "score": scores[:, 0]}
+            found = searching(1)(graph.source_ids(source))
+            return {"translation": graph.texts(found)[:, 0], "score": found.scores[:, 0]}
 
         def score_pairs(source, target):
-            return {"log_probability": graph.score(source, target)}
+            return {"log_probability": self._stored(graph.score)(source, target)}
 
         def ids(source_ids, source_lengths):
-            known = _served_ids(source_ids, source_lengths, graph)
-            found = graph.search(known, config)
+            found = searching(1)(_served_ids(source_ids, source_lengths, graph))
             return {
                 "ids": found.ids[:, 0],
                 "lengths": found.lengths[:, 0],
@@ -72,7 +78,7 @@ class _Served(tf.Module):
         source_ids = tf.TensorSpec([None, None], tf.int32, name="source_ids")
         source_lengths = tf.TensorSpec([None], tf.int32, name="source_lengths")
         self.signatures_ = {
-            name: tf.function(self._stored(function), input_signature=inputs, autograph=False)
+            name: tf.function(function, input_signature=inputs, autograph=False)
             for name, function, inputs in (
                 ("serving_default", translate, [source]),
                 ("nbest", nbest, [source]),
@@ -275,11 +281,12 @@ class _ExportBackend:
         ]
         if has_prefixes:
             raise ValueError("An export takes no prefixes: translate from the run's folder.")
-        if other or n_best > self._config.beam_size:
+        if n_best > self._config.beam_size:
+            other.append(f"n_best={n_best} (at most beam_size={self._config.beam_size})")
+        if other:
             raise ValueError(
                 f"The search options of {self._path} were fixed at export. Received: "
-                f"{', '.join(other) or f'n_best={n_best} (at most beam_size)'}. Export again with "
-                "these, or translate from the run's folder."
+                f"{', '.join(other)}. Export again with these, or translate from the run's folder."
             )
 
     def translate(self, source, config: DecodingConfig, n_best: int, prefix=None):

@@ -380,12 +380,12 @@ def test_unfit_text_is_named_with_exit_status_2_and_leaves_nothing(tmp_path, cap
 def test_a_refused_text_leaves_no_vocabulary_that_a_mended_one_would_be_trained_with(
     tmp_path, capsys
 ):
-    write_lines(tmp_path / "empty", [""] * 60)
+    write_lines(tmp_path / "long", ["an old man buys a red apple " * 20] * 60)
     corpus = write_corpus(tmp_path)
     settings = [argument for setting in SMALL for argument in ("--set", setting)]
     folders = ["--run-dir", str(tmp_path / "run"), "--export-to", str(tmp_path / "exports")]
     write_lines(tmp_path / "b", read_lines(corpus["train_target"])[:60])
-    command = ["--train-source", str(tmp_path / "empty"), "--train-target", str(tmp_path / "b")]
+    command = ["--train-source", str(tmp_path / "long"), "--train-target", str(tmp_path / "b")]
     assert train_wmt().main([*command, *settings, *folders, "--preset", "demo"]) == 2
     assert "no pair is left of 60" in capsys.readouterr().err
     command = [f"--{name.replace('_', '-')}={path}" for name, path in corpus.items()]
@@ -406,7 +406,7 @@ def test_translating_mistakes_are_one_sentence_too(run, tmp_path, capsys):
         (("--model", export, "--set", "top=3"), b"a\n", "has no field 'top'"),
         (("--model", export, "--set", "top"), b"a\n", "FIELD=VALUE. Received: 'top'"),
         (("--model", export, export), b"a\n", "An ensemble is made of run directories"),
-        (("--model", export, "--prefix", path), b"a\n", "Received: prefixes"),
+        (("--model", export, "--prefix", path), b"a\n", "An export takes no prefixes"),
         (("--model", export, "--n-best", "9"), b"", "at most beam_size=2"),
         (("--model", export, "--output", tmp_path / "no" / "x"), b"a\n", "a folder that exists"),
         (("--model", run[0] / "run", "--prefix", short), b"a\nb\n", "should have as many lines"),

@@ -30,7 +30,10 @@ def vocabularies():
     return Vocabularies.learn(LINES, LINES, "wordpiece", vocab_size=60)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[] if n == "all the options" else pytest.mark.slow) for n in CASES],
+)
 def test_a_compiled_search_finds_the_same(make_model, vocabularies, name):
     changes, options = CASES[name]
     model = make_model(3, vocab_size=vocabularies.source.vocab_size, **changes)
@@ -46,6 +49,7 @@ def test_a_compiled_search_finds_the_same(make_model, vocabularies, name):
     np.testing.assert_allclose(*scores, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_an_ensemble_compiles_and_no_line_gives_none(make_model, vocabularies):
     size = vocabularies.source.vocab_size
     models = [make_model(seed, vocab_size=size) for seed in (3, 4)]
