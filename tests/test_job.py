@@ -269,6 +269,7 @@ def test_a_long_line_is_cut_with_a_warning_on_stderr(run, tmp_path, capsys):
     assert error.startswith("warning: 1 of 2 lines have more than max_source_length=512 tokens")
 
 
+@pytest.mark.slow
 def test_an_ensemble_of_checkpoints_translates_scores_and_exports(run, tmp_path, capsys):
     folder, files = str(run[0] / "run"), ["--checkpoint", "2", "6", "--beam-size", "1"]
     write_lines(tmp_path / "in.txt", ["the old man reads", "", "dogs run"])
