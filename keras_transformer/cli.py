@@ -22,6 +22,7 @@ from keras_transformer.export import describe, export_saved_model, load, next_ve
 from keras_transformer.run_directory import average_run, load_run, load_runs, parse_value
 from keras_transformer.storage import STORAGES
 from keras_transformer.text.lines import (
+    check_new,
     check_writable,
     iter_lines,
     new_folder,
@@ -347,8 +348,7 @@ def _vocab(arguments) -> None:
         for files in (arguments.source, arguments.target)
     )
     _check_named(arguments.to)
-    if pathlib.Path(arguments.to).exists():
-        raise ValueError(f"{arguments.to} exists already. Give a new folder.")
+    check_new(arguments.to)
     with new_folder(arguments.to) as folder:
         Vocabularies.learn(
             source,

@@ -16,7 +16,7 @@ from keras import ops
 from keras_transformer.config import BEGIN_ID, END_ID, UNK_ID
 from keras_transformer.layers.position import sinusoids
 from keras_transformer.model import token_embedding
-from keras_transformer.text.lines import new_folder
+from keras_transformer.text.lines import check_new, new_folder
 from keras_transformer.text.vocabulary import Vocabularies
 
 
@@ -50,8 +50,7 @@ def to_ctranslate2(
     """
     specs = _import_specs()
     path = pathlib.Path(path)
-    if path.exists():
-        raise ValueError(f"{path} exists already. Give a new folder.")
+    check_new(path)
     encoder, decoder = model.get_layer("encoder"), model.get_layer("decoder")
     settings = encoder.blocks[0].settings
     spec = specs.TransformerSpec.from_config(

@@ -22,7 +22,7 @@ from keras_transformer.data.texts import Texts, load_texts
 from keras_transformer.decoding.translator import Translator
 from keras_transformer.evaluation.bleu import corpus_bleu
 from keras_transformer.evaluation.measures import make_measure
-from keras_transformer.evaluation.multi_bleu import MOSES_LANGUAGES
+from keras_transformer.evaluation.multi_bleu import moses_languages
 from keras_transformer.export import export_saved_model, load, next_version
 from keras_transformer.model import build_transformer
 from keras_transformer.run_directory import RunConfig, load_run, run_checkpoints, write_json
@@ -330,7 +330,7 @@ class Job:
             bleu = corpus_bleu(translations, test.target)
             paper = {}
             language = self.config.data.target
-            if self.config.data.dataset is not None and language in MOSES_LANGUAGES:
+            if self.config.data.dataset is not None and language in moses_languages():
                 measure = make_measure("paper", language)
                 paper["paper_bleu"] = measure(translations, test.target).score
             report["test"] = {

@@ -50,7 +50,7 @@ RECIPES = {
         27.3,
         3.3e18,
         12,
-        f"Table 2 and section 5; a shared BPE of 37,000. {_LEFT_OPEN}",
+        _BPE + _LEFT_OPEN,
     ),
     "paper/ende-big": Recipe(
         "big",
@@ -58,7 +58,7 @@ RECIPES = {
         28.4,
         2.3e19,
         84,
-        f"Table 2 and section 5; a shared BPE of 37,000. {_LEFT_OPEN}",
+        _BPE + _LEFT_OPEN,
     ),
     "paper/enfr-base": Recipe(
         "base_enfr",

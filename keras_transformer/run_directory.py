@@ -14,7 +14,7 @@ import pathlib
 from keras_transformer.config import DataConfig, DecodingConfig, TrainingConfig, TransformerConfig
 from keras_transformer.model import build_transformer
 from keras_transformer.presets import find_preset
-from keras_transformer.text.lines import new_folder, write_bytes
+from keras_transformer.text.lines import check_new, new_folder, write_bytes
 from keras_transformer.text.vocabulary import Vocabularies
 from keras_transformer.training.checkpoints import Checkpoints, named_variables
 
@@ -214,8 +214,7 @@ def average_run(run_dir: str | os.PathLike, to: str | os.PathLike, last: int | N
         >>> average_run("runs/demo", "runs/demo-average", last=5)
     """
     run_dir, to = pathlib.Path(run_dir), pathlib.Path(to)
-    if to.exists():
-        raise ValueError(f"{to} exists already. Give a new folder.")
+    check_new(to)
     config = RunConfig.load(run_dir)
     last = config.training.average_last if last is None else last
     checkpoints = run_checkpoints(run_dir, config)

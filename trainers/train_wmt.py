@@ -112,8 +112,7 @@ def train(arguments: argparse.Namespace) -> int:
         for name in ("batch_tokens", "average_last", "jit_compile")
         if getattr(arguments, name) is not None
     ] + arguments.set
-    preset = arguments.preset or ("base" if has_data else "demo")
-    preset = preset if recipe is None else recipe.preset
+    preset = recipe.preset if recipe else arguments.preset or ("base" if has_data else "demo")
     if arguments.config is not None:
         preset = os.path.splitext(os.path.basename(arguments.config))[0]
         config = RunConfig.load(arguments.config).replace(data, settings)

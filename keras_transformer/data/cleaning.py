@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections import Counter
 
 import regex
 
@@ -38,7 +37,7 @@ def clean(text: ParallelText, data: DataConfig) -> tuple[ParallelText, dict[str,
     filters = _filters(data)
     if not filters and data.normalize is None:
         return text, {}
-    dropped: Counter = Counter({name: 0 for name in filters})
+    dropped = dict.fromkeys(filters, 0)
     kept: tuple[list[str], list[str]] = ([], [])
     for pair in zip(text.source, text.target, strict=True):
         if data.normalize is not None:
@@ -51,10 +50,10 @@ def clean(text: ParallelText, data: DataConfig) -> tuple[ParallelText, dict[str,
             column.append(line)
     if not kept[0]:
         raise ValueError(
-            f"{text.name}: cleaning leaves nothing of {len(text)} pairs: {dict(dropped)} were left "
+            f"{text.name}: cleaning leaves nothing of {len(text)} pairs: {dropped} were left "
             "out. Choose milder filters."
         )
-    return ParallelText(*kept, name=text.name), dict(dropped)
+    return ParallelText(*kept, name=text.name), dropped
 
 
 def _filters(data: DataConfig) -> dict:
@@ -95,9 +94,10 @@ def _came_before():
     seen: set[bytes] = set()  # of digests: shorter than the text
 
     def came_before(*pair):
-        digest = hashlib.blake2b("\n".join(pair).encode("utf-8", "surrogatepass"), digest_size=12)
-        before = digest.digest() in seen
-        seen.add(digest.digest())
+        text = "\n".join(pair).encode("utf-8", "surrogatepass")
+        digest = hashlib.blake2b(text, digest_size=12).digest()
+        before = digest in seen
+        seen.add(digest)
         return before
 
     return came_before

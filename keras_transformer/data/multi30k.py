@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
-
 import tensorflow_datasets as tfds
+
+from keras_transformer.text.lines import read_lines
 
 _URL = "https://github.com/multi30k/dataset"
 _FILES = f"{_URL}/raw/master/data/task1/raw"
@@ -91,10 +90,9 @@ class Multi30k(tfds.core.GeneratorBasedBuilder):
         lines = {}
         for language, path in paths.items():
             try:
-                text = gzip.decompress(path.read_bytes()).decode("utf-8")
-            except (EOFError, OSError, zlib.error, UnicodeDecodeError) as error:
+                lines[language] = read_lines(path)
+            except ValueError as error:
                 raise ValueError(f"{path} is damaged: {error}") from error
-            lines[language] = text.removesuffix("\n").split("\n")
         if len({len(column) for column in lines.values()}) > 1:
             counts = ", ".join(f"{len(column)} in {paths[key]}" for key, column in lines.items())
             raise ValueError(f"The files are not of one text: they have {counts} lines.")

@@ -28,10 +28,17 @@ class NextToken:
 
     def __init__(self, decoder, source_ids, config: DecodingConfig, prefix_ids, room: Room):
         self._constraints = Constraints(config, source_ids, prefix_ids, decoder.max_positions)
-        self.limits, self.max_steps = self._constraints.limits, self._constraints.max_steps
         self._decoder, self.source_ids, self._config = decoder, source_ids, config
         self._room = room
         self._memory = decoder.encode(source_ids, room.steps or self.max_steps)
+
+    @property
+    def limits(self):
+        return self._constraints.limits
+
+    @property
+    def max_steps(self):
+        return self._constraints.max_steps
 
     @property
     def context(self):
@@ -42,7 +49,6 @@ class NextToken:
         other = copy.copy(self)
         other.source_ids, constraints, memory = context
         other._constraints = self._constraints.of(constraints)
-        other.limits = other._constraints.limits
         other._memory = self._memory.of(memory)
         return other
 

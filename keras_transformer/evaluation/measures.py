@@ -10,12 +10,11 @@ import typing
 from collections.abc import Callable
 
 import sacrebleu
-from sacrebleu.significance import PairedTest
 
 from keras_transformer.evaluation.bleu import Score, check_equally_many, make_metric
 from keras_transformer.evaluation.multi_bleu import (
-    MOSES_LANGUAGES,
     make_multi_bleu,
+    moses_languages,
     moses_tokens,
     only_perls_spaces,
     paper_tokens,
@@ -90,6 +89,8 @@ class Measure:
         Raises:
             ValueError: A system's lines are not as many as the references.
         """
+        from sacrebleu.significance import PairedTest  # slow to import, and only this needs it
+
         for lines in systems.values():
             check_equally_many(lines, references)
         prepared = [(name, self.prepare(lines, False)) for name, lines in systems.items()]
@@ -139,9 +140,9 @@ def make_measure(
             f"The measure {name!r} cuts into tokens as Moses does, by the language. Give it, such "
             "as --language de."
         )
-    if language not in MOSES_LANGUAGES:
+    if language not in moses_languages():
         raise ValueError(
-            f"Moses knows the languages {', '.join(MOSES_LANGUAGES)}. Received: {language!r}."
+            f"Moses knows the languages {', '.join(moses_languages())}. Received: {language!r}."
         )
     if lowercase:
         raise ValueError(f"The measure {name!r} is cased: leave --lowercase out.")

@@ -12,17 +12,15 @@ import functools
 import re
 
 import sacrebleu
-import sacremoses
-from sacremoses.corpus import NonbreakingPrefixes
 
 # Perl splits bytes, at ASCII white space alone; Python's `split`, which sacreBLEU uses, at that of
-# all Unicode. What Perl leaves in its word is put where `split` leaves it too.
-_OTHER_SPACES = [c for c in map(chr, range(0x110000)) if c.isspace() and c not in " \t\n\r\f\v"]
+# all Unicode (which has none above the basic plane). What Perl leaves in its word is put where
+# `split` leaves it too.
+_OTHER_SPACES = [c for c in map(chr, range(0x10000)) if c.isspace() and c not in " \t\n\r\f\v"]
 _KEPT = str.maketrans({c: chr(0xF0000 + ord(c)) for c in _OTHER_SPACES})
 # The Perl script splits the full stop from a line's last word even of an abbreviation ("usw.");
 # sacremoses follows an older one, which did not.
 _LAST_STOP = re.compile(r"(?<=[^\s.])\.$")
-MOSES_LANGUAGES = tuple(sorted(set(NonbreakingPrefixes().available_langs.values())))
 _COMPOUND = re.compile(r"(\S)-(\S)")
 
 
@@ -79,6 +77,15 @@ def paper_tokens(lines: list[str], language: str, are_references: bool) -> list[
     return [split_compounds(line) for line in tokens]
 
 
+def moses_languages() -> list[str]:
+    """The languages that Moses knows, as "de"."""
+    from sacremoses.corpus import NonbreakingPrefixes
+
+    return sorted(set(NonbreakingPrefixes().available_langs.values()))
+
+
 @functools.cache
 def _tools(language):
+    import sacremoses  # half a second, which only this needs
+
     return sacremoses.MosesTokenizer(lang=language), sacremoses.MosesPunctNormalizer(lang=language)

@@ -170,6 +170,12 @@ def new_folder(path: str | os.PathLike) -> Iterator[pathlib.Path]:
             shutil.rmtree(temporary, ignore_errors=True)
 
 
+def check_new(path: str | os.PathLike) -> None:
+    """Raises ValueError where a folder to write is there already, before the work for it."""
+    if pathlib.Path(path).exists():
+        raise ValueError(f"{path} exists already. Give a new folder.")
+
+
 def check_writable(path: str | os.PathLike) -> None:
     """Raises ValueError where a file cannot be written, before the work that is to fill it."""
     folder = pathlib.Path(path).parent
