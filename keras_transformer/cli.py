@@ -19,16 +19,10 @@ from keras_transformer.decoding.translator import Translator
 from keras_transformer.evaluation.bleu import TOKENIZERS
 from keras_transformer.evaluation.measures import MEASURES, make_measure
 from keras_transformer.export import describe, export_saved_model, load, next_version
+from keras_transformer.files import check_new, check_writable, new_folder
 from keras_transformer.run_directory import average_run, load_run, load_runs, parse_value
 from keras_transformer.storage import STORAGES
-from keras_transformer.text.lines import (
-    check_new,
-    check_writable,
-    iter_lines,
-    new_folder,
-    read_lines,
-    write_lines,
-)
+from keras_transformer.text.lines import iter_lines, read_lines, write_lines
 from keras_transformer.text.vocabulary import VOCAB_KINDS, Vocabularies
 
 _BLOCK = 2048  # lines read, sorted by length and translated at a time

@@ -14,9 +14,9 @@ import numpy as np
 from keras import ops
 
 from keras_transformer.config import BEGIN_ID, END_ID, UNK_ID
+from keras_transformer.files import check_new, new_folder
 from keras_transformer.layers.position import sinusoids
 from keras_transformer.model import token_embedding
-from keras_transformer.text.lines import check_new, new_folder
 from keras_transformer.text.vocabulary import Vocabularies
 
 

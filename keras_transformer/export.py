@@ -25,8 +25,8 @@ import tensorflow as tf
 from keras_transformer.config import END_ID, PAD_ID, UNK_ID, DecodingConfig
 from keras_transformer.decoding.graph import TranslationGraph
 from keras_transformer.decoding.translator import Translator
+from keras_transformer.files import new_folder
 from keras_transformer.storage import StoredWeights
-from keras_transformer.text.lines import new_folder
 from keras_transformer.text.tokenizer import import_tensorflow_text
 from keras_transformer.warmup import write_warmup_requests
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import os
 import pathlib
 import shutil
@@ -24,6 +23,7 @@ from keras_transformer.evaluation.bleu import corpus_bleu
 from keras_transformer.evaluation.measures import make_measure
 from keras_transformer.evaluation.multi_bleu import moses_languages
 from keras_transformer.export import export_saved_model, load, next_version
+from keras_transformer.files import locked
 from keras_transformer.model import build_transformer
 from keras_transformer.run_directory import RunConfig, load_run, run_checkpoints, write_json
 from keras_transformer.text.vocabulary import Vocabularies
@@ -89,7 +89,7 @@ class Job:
             return {}
         for name, count in texts.left_out.items():
             self.say(f"{name}: {count:,} training pairs left out.")
-        with self._folders(), _locked(self.run_dir):
+        with self._folders(), locked(self.run_dir):
             report = self._run(texts)
         if texts.left_out:
             report["left_out"] = texts.left_out
@@ -354,17 +354,3 @@ def _remove_empty(folders: list[pathlib.Path]) -> None:
     for folder in folders:
         if folder.is_dir() and all(path.name == ".lock" for path in folder.iterdir()):
             shutil.rmtree(folder)
-
-
-@contextlib.contextmanager
-def _locked(folder: pathlib.Path):
-    """Keeps a second process out of a run's folder; the system frees the lock with the process."""
-    with open(folder / ".lock", "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ValueError(
-                f"Another process is training in {folder}. Wait for it, or give another run "
-                "directory."
-            ) from None
-        yield

@@ -12,9 +12,9 @@ import os
 import pathlib
 
 from keras_transformer.config import DataConfig, DecodingConfig, TrainingConfig, TransformerConfig
+from keras_transformer.files import check_new, new_folder, write_bytes
 from keras_transformer.model import build_transformer
 from keras_transformer.presets import find_preset
-from keras_transformer.text.lines import check_new, new_folder, write_bytes
 from keras_transformer.text.vocabulary import Vocabularies
 from keras_transformer.training.checkpoints import Checkpoints, named_variables
 

@@ -153,7 +153,7 @@ def test_a_refused_start_leaves_the_run_as_it_was_and_a_second_process_is_kept_o
     assert (folder / "run" / "config.json").read_bytes() == before
     with (folder / "run" / ".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        with pytest.raises(ValueError, match="Another process is training in"):
+        with pytest.raises(ValueError, match="Another process is at work in"):
             kt.Job(config, folder / "run", None, "single").run()
 
 

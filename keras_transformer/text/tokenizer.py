@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 import tensorflow as tf
 
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNK_ID
-from keras_transformer.text.lines import write_bytes
+from keras_transformer.files import write_bytes
 
 SPACE_MARK = "\u2581"
 UNKNOWN_SURFACE = "\u2047"  # "⁇", what an unknown piece looks like in detokenised text

@@ -11,7 +11,7 @@ import pathlib
 import random
 from collections.abc import Iterable, Iterator
 
-from keras_transformer.text.lines import write_bytes
+from keras_transformer.files import write_bytes
 from keras_transformer.text.sentencepiece import learn_bpe
 from keras_transformer.text.tokenizer import (
     SPECIAL_IDS,

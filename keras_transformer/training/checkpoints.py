@@ -19,7 +19,7 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer.text.lines import write_bytes
+from keras_transformer.files import write_bytes
 
 _NAME = re.compile(r"step-(\d{8,})$")
 _PREFIX = "variables"

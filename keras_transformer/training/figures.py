@@ -7,7 +7,7 @@ import pathlib
 
 import tensorflow as tf
 
-from keras_transformer.text.lines import write_bytes
+from keras_transformer.files import write_bytes
 
 
 class Figures:

@@ -8,14 +8,8 @@ import threading
 
 import pytest
 
-from keras_transformer.text.lines import (
-    iter_lines,
-    new_folder,
-    read_lines,
-    split_lines,
-    write_bytes,
-    write_lines,
-)
+from keras_transformer.files import write_bytes
+from keras_transformer.text.lines import iter_lines, read_lines, split_lines, write_lines
 
 TRICKY = "a\u2028b\r\n\n  c\x85\x0b\x0c d \r\re\r\r\nlast"
 TRICKY_LINES = ["a\u2028b", "", "  c\x85\x0b\x0c d \r\re\r", "last"]
@@ -127,12 +121,6 @@ def test_refused_write_leaves_the_old_file_and_no_other(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["folder", "out.txt"]
 
 
-def test_written_file_has_ordinary_permissions(tmp_path):
-    write_bytes(tmp_path / "ours", b"")
-    (tmp_path / "plain").touch()
-    assert (tmp_path / "ours").stat().st_mode == (tmp_path / "plain").stat().st_mode
-
-
 def test_real_corpora_stay_parallel(real_data):
     for stem in ("libreoffice-help/all", "newstest/newstest2013", "multi30k/val"):
         sides = [real_data / f"{stem}.{language}.gz" for language in ("en", "de", "fr")]
@@ -149,15 +137,3 @@ def test_what_standard_output_leads_to_is_added_to_and_not_replaced(tmp_path):
     with log.open("ab") as file:
         subprocess.run([sys.executable, "-c", code], stdout=file, check=True)
     assert log.read_bytes() == b"kept\nnew\n"
-
-
-def test_two_processes_that_make_one_folder_do_not_mix_their_files(tmp_path):
-    with (
-        pytest.raises(ValueError, match="made by another process meanwhile"),
-        new_folder(tmp_path / "1") as slow,
-    ):
-        (slow / "a").write_text("a")
-        with new_folder(tmp_path / "1") as quick:
-            (quick / "b").write_text("b")
-    assert [path.name for path in tmp_path.iterdir()] == ["1"]
-    assert [path.name for path in (tmp_path / "1").iterdir()] == ["b"]
