@@ -95,17 +95,18 @@ def measure(arguments) -> dict:
     optimizer = kt.paper_optimizer(config.d_model)
     strategy = tf.distribute.get_strategy()
     step = TrainStep(model, optimizer, 0.1, strategy, arguments.jit_compile)
-    plan = batches.epoch(0) + batches.epoch(1)
+    parts = [batches.part(number) for number in (0, 1)]
     if arguments.jit_compile:  # each shape once, so that none is compiled while it is timed
         for bucket in batches.buckets:
-            step(*batches.arrays(bucket, []))
+            step(*pairs.batch([], bucket.rows, bucket.source_length, bucket.target_length))
     waiting = tokens = 0.0
-    for number, (bucket, indices) in enumerate(plan[: 2 * arguments.updates]):
+    places = [(part, i) for part in parts for i in range(len(part))]
+    for number, (part, i) in enumerate(places[: 2 * arguments.updates]):
         if number == arguments.updates:
             waiting = tokens = 0.0
             start = time.perf_counter()
         before = time.perf_counter()
-        arrays = batches.arrays(bucket, indices)
+        _, arrays = part[i]
         waiting += time.perf_counter() - before
         tokens += step(*arrays).tokens
     seconds = time.perf_counter() - start

@@ -111,9 +111,10 @@ class Job:
             raise ValueError("A dry run needs one process only. Leave TF_CONFIG out.")
         texts = load_texts(self.config.data)
         vocabularies, config, batches = self._prepare(texts, save=False)
-        plan, replicas = batches.plan_shapes, self.strategy.num_replicas_in_sync
+        shapes, replicas = batches.shapes, self.strategy.num_replicas_in_sync
         parameters = build_transformer(config.model).count_params()
-        shape, limit = plan[0], config.training.device_tokens  # the heaviest comes first
+        shape = max(shapes, key=lambda bucket: bucket.positions)
+        limit = config.training.device_tokens
         length = max(shape.source_length, shape.target_length)
         memory = training_memory(
             config.model,
@@ -123,14 +124,15 @@ class Job:
             shape.target_length,
             accumulates=limit is not None,
         )
-        flops = sum(batch_flops(config.model, bucket) for bucket in plan)
+        flops = sum(batch_flops(config.model, bucket) * count for bucket, count in shapes.items())
+        updates = shapes.total()
         return {
             "config": config.to_dict(),
             "devices": replicas,
             "parameters": parameters,
-            "batches_per_epoch": len(plan),
-            "epochs": config.training.steps / len(plan),
-            "training_flops": flops / len(plan) * config.training.steps,
+            "batches_per_epoch": updates,
+            "epochs": config.training.steps / updates,
+            "training_flops": flops / updates * config.training.steps,
             "expected_mib_per_device": round(memory / 2**20),
         }
 
@@ -158,7 +160,7 @@ class Job:
         report = {
             "config": config.to_dict(),
             "updates": progress.step,
-            "epochs": progress.epoch + progress.batch / len(batches.plan_shapes),
+            "epochs": batches.epochs(progress.part, progress.batch),
             "training_minutes": progress.seconds / 60,
             "target_tokens": int(progress.tokens),
             "target_tokens_per_second": progress.tokens / max(progress.seconds, 1e-9),
@@ -259,7 +261,7 @@ class Job:
         dropped = "".join(f", {n} left out as {why}" for why, n in pairs.dropped.items())
         self.say(f"Training text: {texts.train.name}: {len(pairs)} pairs{dropped}.")
         self.say(
-            f"{len(batches.plan_shapes)} batches an epoch in {len(batches.buckets)} shapes, "
+            f"{batches.shapes.total()} batches an epoch in {len(batches.buckets)} shapes, "
             f"{batches.padding():.1%} of the positions padding."
         )
 

@@ -38,8 +38,8 @@ class Validation:
 
     def __call__(self, trainer: Trainer) -> dict:
         loss = nll = tokens = 0.0
-        for bucket, indices in self.batches.epoch(0):
-            result = trainer.step.evaluate(*self.batches.arrays(bucket, indices))
+        for _, arrays in self.batches.part(0):
+            result = trainer.step.evaluate(*arrays)
             loss, nll, tokens = loss + result.loss, nll + result.nll, tokens + result.tokens
         figures = {"loss": loss / tokens, "perplexity": float(np.exp(nll / tokens))}
         if not trainer.workers.is_chief:  # it alone records, and marks the best

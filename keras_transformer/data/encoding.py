@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
+import typing
+from collections.abc import Iterable
 
 import numpy as np
 import tensorflow as tf
@@ -55,6 +58,46 @@ def encode_lines(lines: list[str], tokenizer) -> Sequences:
     return Sequences(np.concatenate(flats), starts)
 
 
+class PairLengths(typing.NamedTuple):
+    """How long pairs are, by the length of their longer side, marks included.
+
+    Attributes:
+        pairs, source, target: int64 arrays; at i the number of pairs whose longer side has i
+            tokens, and the tokens of the longest source and of the longest target among them.
+
+    Example:
+        >>> PairLengths.count(np.array([2, 3]), np.array([3, 1])).source
+        array([0, 0, 0, 3])
+    """
+
+    pairs: np.ndarray
+    source: np.ndarray
+    target: np.ndarray
+
+    @classmethod
+    def count(cls, source_lengths: np.ndarray, target_lengths: np.ndarray) -> PairLengths:
+        """Of pairs with these lengths."""
+        longer = np.maximum(source_lengths, target_lengths)
+        size = int(longer.max(initial=0)) + 1
+        table = cls(*np.zeros([3, size], np.int64))
+        np.add.at(table.pairs, longer, 1)
+        np.maximum.at(table.source, longer, source_lengths)
+        np.maximum.at(table.target, longer, target_lengths)
+        return table
+
+    @classmethod
+    def join(cls, tables: Iterable[PairLengths]) -> PairLengths:
+        """Of all pairs of several tables."""
+        tables = list(tables)
+        joined = cls(*np.zeros([3, max(len(table.pairs) for table in tables)], np.int64))
+        for table in tables:
+            size = len(table.pairs)
+            joined.pairs[:size] += table.pairs
+            for side, other in zip(joined[1:], table[1:], strict=True):
+                np.maximum(side[:size], other, out=side[:size])
+        return joined
+
+
 @dataclasses.dataclass(frozen=True)
 class EncodedPairs:
     """Training pairs as ids.
@@ -79,6 +122,28 @@ class EncodedPairs:
     @property
     def target_lengths(self) -> np.ndarray:
         return self.target.lengths + 1
+
+    @property
+    def longer_lengths(self) -> np.ndarray:
+        return np.maximum(self.source_lengths, self.target_lengths)
+
+    # What `TokenBatches` asks of its pairs: these are all in memory, in one part.
+    parts: typing.ClassVar[int] = 1
+
+    @functools.cached_property
+    def lengths(self) -> PairLengths:
+        return PairLengths.count(self.source_lengths, self.target_lengths)
+
+    @property
+    def tokens(self) -> int:
+        """Of both sides, marks included."""
+        return int(self.source_lengths.sum() + self.target_lengths.sum())
+
+    def part_lengths(self, number: int, seed: int) -> PairLengths:
+        return self.lengths
+
+    def load(self, number: int, seed: int) -> EncodedPairs:
+        return self
 
     def batch(self, indices: np.ndarray, rows: int, source_length: int, target_length: int):
         """Padded arrays of some pairs.

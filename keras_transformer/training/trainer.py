@@ -41,7 +41,8 @@ class Progress:
 
     Attributes:
         step: Updates done.
-        epoch, batch: The next batch: the epoch's number and the place in its plan.
+        part, batch: The next batch: of which part of the data (of data in memory an epoch is one
+            part; see `TokenBatches`), and its place there.
         seconds: Of training so far, evaluations left out, resumes included.
         tokens: Real target tokens trained on.
         flops: Floating point operations spent on them.
@@ -51,7 +52,7 @@ class Progress:
     """
 
     step: int = 0
-    epoch: int = 0
+    part: int = 0
     batch: int = 0
     seconds: float = 0.0
     tokens: float = 0.0
@@ -160,11 +161,11 @@ class Trainer:
             if progress.step and progress.step % config.evaluate_steps == 0:
                 self._evaluate()  # where a run was stopped between an update and its evaluation
             while not self._finished():
-                plan = self.batches.epoch(progress.epoch)
-                for bucket, indices in plan[progress.batch :]:
-                    self._update(bucket, indices)
-                    if progress.batch == len(plan):
-                        progress.epoch, progress.batch = progress.epoch + 1, 0
+                part = self.batches.part(progress.part)
+                while progress.batch < len(part):
+                    self._update(*part[progress.batch])
+                    if is_last := progress.batch == len(part):
+                        progress.part, progress.batch = progress.part + 1, 0
                     if progress.step % config.checkpoint_steps == 0:
                         self.save()
                     if progress.step % config.evaluate_steps == 0:
@@ -172,7 +173,7 @@ class Trainer:
                     if self.workers.any(stop.received):
                         self.save()
                         raise Interrupted
-                    if self._finished():
+                    if is_last or self._finished():
                         break
         if progress.step not in self.checkpoints.steps():
             self.save()
@@ -203,15 +204,15 @@ class Trainer:
         # (Each process has a clock of its own.)
         return limit is not None and self.workers.any(self.progress.seconds >= 60 * limit)
 
-    def _update(self, bucket, indices) -> None:
+    def _update(self, bucket, arrays) -> None:
         progress, start = self.progress, time.perf_counter()
-        result = self.step(*self.batches.arrays(bucket, indices))
+        result = self.step(*arrays)
         sound = math.isfinite(result.loss) and math.isfinite(result.gradient_norm)
         if not sound and not result.skipped:
             raise FloatingPointError(
                 f"The loss is {result.loss} and the gradient's norm {result.gradient_norm} at "
-                f"update {progress.step + 1} (epoch "
-                f"{progress.epoch}, batch {progress.batch}, learning rate "
+                f"update {progress.step + 1} (part "
+                f"{progress.part}, batch {progress.batch}, learning rate "
                 f"{float(self.optimizer.learning_rate):.2e}). The last checkpoint is kept. Lower "
                 "schedule_factor, raise warmup_steps, or train in float32."
             )

@@ -91,7 +91,7 @@ def test_stopping_and_going_on_is_bit_for_bit_never_having_stopped(tmp_path, tex
         part.train()
     assert losses["parts"] == losses["whole"]
     assert_same(snapshot(part), snapshot(whole))
-    assert part.progress.step == 12 and part.progress.epoch == whole.progress.epoch
+    assert part.progress.step == 12 and part.progress.part == whole.progress.part
 
 
 def test_ctrl_c_finishes_the_update_saves_and_raises(tmp_path, text, vocabularies, eagerly):
