@@ -1,4 +1,4 @@
-"""`keras-transformer`: translate, score, evaluate, export, inspect, convert, vocab and average.
+"""`keras-transformer`: translate, score, evaluate, export, inspect, vocab, prepare and more.
 
 A user's mistake ends with one sentence on stderr and exit status 2.
 """
@@ -12,6 +12,7 @@ import math
 import pathlib
 import sys
 
+from keras_transformer.cli_data import add_data_commands, check_named
 from keras_transformer.console import run_command
 from keras_transformer.convert import to_ctranslate2
 from keras_transformer.data.corpus import read_parallel_files
@@ -19,11 +20,10 @@ from keras_transformer.decoding.translator import Translator
 from keras_transformer.evaluation.bleu import TOKENIZERS
 from keras_transformer.evaluation.measures import MEASURES, make_measure
 from keras_transformer.export import describe, export_saved_model, load, next_version
-from keras_transformer.files import check_new, check_writable, new_folder
+from keras_transformer.files import check_writable
 from keras_transformer.run_directory import average_run, load_run, load_runs, parse_value
 from keras_transformer.storage import STORAGES
 from keras_transformer.text.lines import iter_lines, read_lines, write_lines
-from keras_transformer.text.vocabulary import VOCAB_KINDS, Vocabularies
 
 _BLOCK = 2048  # lines read, sorted by length and translated at a time
 
@@ -119,20 +119,7 @@ def main(argv: list[str] | None = None) -> int:
     convert.add_argument("--quantization", help="int8, int8_float32, float16, ... (the engine's)")
     convert.set_defaults(run=_convert)
 
-    vocab = commands.add_parser("vocab", help="learn a vocabulary from text")
-    vocab.add_argument("--source", required=True, nargs="+", help="text files, plain or .gz")
-    vocab.add_argument(
-        "--target", required=True, nargs="+", help="text files of the language translated to"
-    )
-    vocab.add_argument("--size", type=int, default=37_000, help="tokens (default: 37000)")
-    vocab.add_argument("--kind", default="bpe", choices=VOCAB_KINDS, help="default: bpe")
-    vocab.add_argument("--separate", action="store_true", help="one for each language")
-    vocab.add_argument(
-        "--sample", type=int, help="learn from so many lines of each language, drawn at random"
-    )
-    vocab.add_argument("--seed", type=int, default=0, help="of the sample (default: 0)")
-    vocab.add_argument("--to", required=True, help="the new folder, for --set data.vocab=FOLDER")
-    vocab.set_defaults(run=_vocab)
+    add_data_commands(commands)
 
     average = commands.add_parser("average", help="average a run's last checkpoints (section 6.1)")
     average.add_argument("--run-dir", required=True, help="what trainers/train_wmt.py made")
@@ -330,35 +317,10 @@ def _export(arguments) -> None:
         arguments.run_dir, _one_or_several(arguments.checkpoint)
     )
     config = config.replace(**_search_options(arguments))
-    _check_named(arguments.to)
+    check_named(arguments.to)
     path = next_version(arguments.to)
     export_saved_model(models, vocabularies, config, path, arguments.weights, arguments.ids_only)
     print(path)
-
-
-def _vocab(arguments) -> None:
-    source, target = (
-        itertools.chain.from_iterable(map(iter_lines, files))
-        for files in (arguments.source, arguments.target)
-    )
-    _check_named(arguments.to)
-    check_new(arguments.to)
-    with new_folder(arguments.to) as folder:
-        Vocabularies.learn(
-            source,
-            target,
-            arguments.kind,
-            arguments.size,
-            not arguments.separate,
-            arguments.seed,
-            arguments.sample,
-        ).save(folder)
-    print(arguments.to)
-
-
-def _check_named(folder: str) -> None:
-    if not folder:
-        raise ValueError("--to should name a folder. Received an empty name.")
 
 
 def _inspect(arguments) -> None:

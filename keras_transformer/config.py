@@ -344,7 +344,7 @@ class DataConfig(_Config):
     test_target: str | None = None
     vocab_kind: str = "bpe"  # "bpe" (SentencePiece) or "wordpiece"
     shared_vocab: bool = True  # one vocabulary for both languages
-    vocab_sample: int | None = None  # learn it from so many lines a side, drawn; None for all
+    vocab_sample: int | None = None  # learn it from so many lines a side, drawn; None: see below
     max_length_ratio: float | None = None  # leave out training pairs with one side so much longer
     drop_duplicates: bool = False  # ... that came before
     drop_identical: bool = False  # ... whose sides are the same
@@ -353,6 +353,8 @@ class DataConfig(_Config):
     target_script: str | None = None
     normalize: str | None = None  # training text to "NFC", "NFKC", ... before
     vocab: str | None = None  # a folder that `keras-transformer vocab` made, in place of learning
+    prepared: str | None = None  # a folder that `keras-transformer prepare` made: text to train on
+    stream: bool = False  # prepare the training text in the run's folder; else it is in memory
 
     def __post_init__(self):
         super().__post_init__()
@@ -375,7 +377,13 @@ class DataConfig(_Config):
             raise ValueError(
                 f"source and target should be two languages. Received: {self.source!r} twice."
             )
-        if not any(ways) and (self.valid_source or self.test_source):
+        beside = [*ways[1:], self.stream, self.vocab, self.vocab_sample, *self.cleaning.values()]
+        if self.prepared is not None and any(beside):
+            raise ValueError(
+                "data.prepared is training text that is clean and has its vocabulary: give no "
+                "other files to train on, no vocab, vocab_sample, stream or filter beside it."
+            )
+        if self.is_demo and (self.valid_source or self.test_source):
             raise ValueError(
                 "There is validation or test text without training text. Give dataset, "
                 "train_source with train_target, or train_tsv; or none of all for the demo."
@@ -385,3 +393,22 @@ class DataConfig(_Config):
                 "The training text should come from one of dataset, train_source with "
                 f"train_target, or train_tsv. Received several: {[w for w in ways if w]}."
             )
+
+    @property
+    def vocab_sample_(self) -> int | None:
+        """As `vocab_sample`; where that is None, all lines of what is in memory, else a million."""
+        return 1_000_000 if self.vocab_sample is None and self.stream else self.vocab_sample
+
+    @property
+    def cleaning(self) -> dict:
+        """What is left out of the training text, or changed in it."""
+        names = (
+            "max_length_ratio drop_duplicates drop_identical drop_control source_script "
+            "target_script normalize"
+        )
+        return {name: getattr(self, name) for name in names.split()}
+
+    @property
+    def is_demo(self) -> bool:
+        """Whether the text is the built-in demo corpus, since no other is named."""
+        return not any([self.dataset, self.train_source, self.train_tsv, self.prepared])

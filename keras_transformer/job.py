@@ -7,16 +7,14 @@ it stopped.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import pathlib
 import shutil
+import tempfile
 import time
 from collections.abc import Callable
 
-from keras_transformer.data.batching import TokenBatches
 from keras_transformer.data.corpus import ParallelText
-from keras_transformer.data.encoding import EncodedPairs, encode_pairs
 from keras_transformer.data.texts import Texts, load_texts
 from keras_transformer.decoding.translator import Translator
 from keras_transformer.evaluation.bleu import corpus_bleu
@@ -32,10 +30,16 @@ from keras_transformer.training.step import device_rows
 from keras_transformer.training.strategy import make_strategy
 from keras_transformer.training.trainer import Progress, Trainer
 from keras_transformer.training.workers import Workers
+from keras_transformer.training_text import (
+    complete,
+    describe,
+    find_vocabularies,
+    make_batches,
+    prepared_folder,
+)
 from keras_transformer.validation import Validation
 
 _SAMPLES = 10  # translations shown at the end
-_PAPERS_TOKENS = 25_000  # a side, an update (section 5.1)
 
 
 class Job:
@@ -85,14 +89,10 @@ class Job:
         self._check_settings()
         texts = load_texts(self.config.data)
         if not self.workers.is_chief:
-            self._train(*self._prepare(texts, save=True), texts)
+            self._train(*self._prepare(texts), texts)
             return {}
-        for name, count in texts.left_out.items():
-            self.say(f"{name}: {count:,} training pairs left out.")
         with self._folders(), locked(self.run_dir):
             report = self._run(texts)
-        if texts.left_out:
-            report["left_out"] = texts.left_out
         report["total_minutes"] = (time.perf_counter() - start) / 60
         write_json(self.run_dir / "report.json", report)
         return report
@@ -110,7 +110,12 @@ class Job:
         if self.workers.count > 1:
             raise ValueError("A dry run needs one process only. Leave TF_CONFIG out.")
         texts = load_texts(self.config.data)
-        vocabularies, config, batches = self._prepare(texts, save=False)
+        with tempfile.TemporaryDirectory() as folder:
+            vocabularies = find_vocabularies(self.config, self.run_dir / "vocab", texts, self.say)
+            config = complete(self.config, vocabularies)
+            folder = pathlib.Path(folder) / "prepared"
+            batches = make_batches(config, texts, vocabularies, folder, self.say)
+        describe(config, batches, self.say)
         shapes, replicas = batches.shapes, self.strategy.num_replicas_in_sync
         parameters = build_transformer(config.model).count_params()
         shape = max(shapes, key=lambda bucket: bucket.positions)
@@ -136,25 +141,31 @@ class Job:
             "expected_mib_per_device": round(memory / 2**20),
         }
 
-    def _prepare(self, texts: Texts, save: bool):
+    def _prepare(self, texts: Texts):
         """The vocabularies, the settings that they complete, and the batches."""
-        folder, training = self.run_dir / "vocab", self.config.training
+        folder = self.run_dir / "vocab"
         if self.workers.is_chief:
-            vocabularies = self._vocabularies(texts.train)
+            vocabularies = find_vocabularies(self.config, folder, texts, self.say)
         else:
             vocabularies = Vocabularies.load(self.workers.folder_from_chief(folder))
-        config = self._resolve(vocabularies)
-        pairs = encode_pairs(texts.train, vocabularies, training.max_length)
-        batches = TokenBatches(pairs, training.batch_tokens, training.num_buckets, training.seed)
-        if save and self.workers.is_chief:
+        config = complete(self.config, vocabularies)
+        prepared = prepared_folder(self.run_dir)
+        batches = make_batches(config, texts, vocabularies, prepared, self.say)
+        digest = batches.pairs.fingerprint.encode()
+        if self.workers.any(self.workers.from_chief(digest) != digest):  # all of them then stop
+            raise ValueError(
+                "The processes do not train on the same text. Give all of them the same files, or "
+                "copies of one prepared folder."
+            )
+        if self.workers.is_chief:
             if not (folder / "vocab.json").exists():
                 vocabularies.save(folder)  # a text that was refused leaves none behind
             self.workers.folder_from_chief(folder)
-        self._describe(texts, pairs, batches)
+        describe(config, batches, self.say)
         return vocabularies, config, batches
 
     def _run(self, texts: Texts) -> dict:
-        vocabularies, config, batches = self._prepare(texts, save=True)
+        vocabularies, config, batches = self._prepare(texts)
         trainer = self._train(vocabularies, config, batches, texts)
         progress = trainer.progress
         report = {
@@ -169,6 +180,8 @@ class Job:
             "parameters": trainer.model.count_params(),
             "training_flops": progress.flops,
         }
+        if batches.pairs.left_out:
+            report["left_out"] = batches.pairs.left_out
         return report | self._export_and_score(texts.test)
 
     def _check_settings(self) -> None:
@@ -177,6 +190,12 @@ class Job:
                 "model.tie_embeddings='all' goes with data.shared_vocab=true, and the others with "
                 f"false. Received: tie_embeddings={self.config.model.tie_embeddings!r}, "
                 f"shared_vocab={self.config.data.shared_vocab}."
+            )
+        if self.config.data.stream and self.workers.count > 1:
+            raise ValueError(
+                "With several processes a text is prepared before: run keras-transformer prepare, "
+                "and give every process the folder, or a copy, as data.prepared. Received: "
+                "data.stream=true."
             )
         model, decoding = self.config.model, self.config.decoding
         longest = max(
@@ -212,59 +231,6 @@ class Job:
             _remove_empty(made)
             raise
 
-    def _vocabularies(self, train: ParallelText) -> Vocabularies:
-        folder = self.run_dir / "vocab"
-        if (folder / "vocab.json").exists():
-            return self._checked(Vocabularies.load(folder), folder)
-        data, model = self.config.data, self.config.model
-        if data.vocab is not None:
-            return self._checked(Vocabularies.load(data.vocab), data.vocab)
-        pairs = len(train) if data.vocab_sample is None else min(data.vocab_sample, len(train))
-        self.say(f"Learning a vocabulary of {model.vocab_size} from {pairs} pairs ...")
-        return Vocabularies.learn(
-            train.source,
-            train.target,
-            data.vocab_kind,
-            model.vocab_size,
-            data.shared_vocab,
-            self.config.training.seed,
-            data.vocab_sample,
-            target_vocab_size=model.target_vocab_size,
-        )
-
-    def _checked(self, found: Vocabularies, folder) -> Vocabularies:
-        data, model = self.config.data, self.config.model
-        asked = (data.vocab_kind, data.shared_vocab, model.vocab_size, model.target_vocab_size_)
-        there = (found.source.kind, found.shared, found.source.vocab_size, found.target.vocab_size)
-        if asked != there:
-            raise ValueError(
-                f"The vocabulary in {folder} (kind, shared, source and target "
-                f"size: {there}) is not the one asked for {asked}. Give the settings that it was "
-                "learnt with, another run directory, or another data.vocab."
-            )
-        return found
-
-    def _resolve(self, vocabularies: Vocabularies) -> RunConfig:
-        """The settings with the vocabulary's own sizes."""
-        sizes = {"vocab_size": vocabularies.source.vocab_size}
-        sizes["target_vocab_size"] = None if vocabularies.shared else vocabularies.target.vocab_size
-        return dataclasses.replace(self.config, model=self.config.model.replace(**sizes))
-
-    def _describe(self, texts: Texts, pairs: EncodedPairs, batches: TokenBatches) -> None:
-        tokens, width = self.config.training.batch_tokens, self.config.model.d_model
-        if width >= 512 and tokens < _PAPERS_TOKENS / 3:
-            self.say(
-                f"Warning: a model as wide as the paper's ({width}) with {tokens} tokens a batch, "
-                f"where the paper has {_PAPERS_TOKENS}: its learning rate may be too high. "
-                "Raise training.batch_tokens, and let training.device_tokens bound the memory."
-            )
-        dropped = "".join(f", {n} left out as {why}" for why, n in pairs.dropped.items())
-        self.say(f"Training text: {texts.train.name}: {len(pairs)} pairs{dropped}.")
-        self.say(
-            f"{batches.shapes.total()} batches an epoch in {len(batches.buckets)} shapes, "
-            f"{batches.padding():.1%} of the positions padding."
-        )
-
     def _train(self, vocabularies, config, batches, texts: Texts) -> Trainer:
         valid = None
         if texts.valid is not None:
@@ -279,7 +245,7 @@ class Job:
             identity={
                 "model": config.model.to_dict(),
                 "vocabulary": vocabularies.fingerprint,
-                "training text": texts.train.fingerprint,
+                "training text": batches.pairs.fingerprint,
                 "batches": batches.settings,
             },
             evaluate=valid,

@@ -30,12 +30,19 @@ class Recipe:
     provenance: str
 
 
-_ENDE = {"dataset": "wmt14_translate/de-en", "source": "en", "target": "de", "vocab_kind": "bpe"}
+_ENDE = {
+    "dataset": "wmt14_translate/de-en",
+    "source": "en",
+    "target": "de",
+    "vocab_kind": "bpe",
+    "stream": True,  # 4.5 million pairs
+}
 _ENFR = {
     "dataset": "wmt14_translate/fr-en",
     "source": "en",
     "target": "fr",
     "vocab_kind": "wordpiece",
+    "stream": True,  # 36 million pairs
 }
 _BPE = "Table 2 and section 5; a shared BPE of 37,000. "
 _LEFT_OPEN = (

@@ -41,6 +41,7 @@ DATA_FLAGS = {
     "train-source": "training text, UTF-8, plain or .gz, one sentence a line",
     "train-target": "its translation, line by line",
     "train-tsv": "training text as one file: source, tab, target",
+    "prepared": "training text as keras-transformer prepare wrote it, for more than fits in memory",
     "valid-source": "validation text",
     "valid-target": "its translation",
     "test-source": "test text, translated and scored at the end",
@@ -99,14 +100,14 @@ def train(arguments: argparse.Namespace) -> int:
     recipe = None if arguments.recipe is None else find_recipe(arguments.recipe)
     if recipe is not None:
         given = {s.split("=")[0].removeprefix("data.") for s in arguments.set if "data." in s}
-        text = {"train_source", "train_target", "train_tsv", *recipe.data} & given
-        if other := (set(data) - {"data_dir"}) | text:
+        text = {"train_source", "train_target", "train_tsv", *recipe.data} & given - {"stream"}
+        if other := (set(data) - {"data_dir", "prepared"}) | text:
             raise ValueError(
                 f"A recipe has its own text. Received --recipe {arguments.recipe} with "
                 f"--{min(other).replace('_', '-')}: give its preset, {recipe.preset}, in place."
             )
-        data = {**recipe.data, **data}
-    has_data = {"dataset", "train_source", "train_target", "train_tsv"} & set(data)
+        data = {**recipe.data, **({"stream": False} if "prepared" in data else {}), **data}
+    has_data = {"dataset", "train_source", "train_target", "train_tsv", "prepared"} & set(data)
     settings = [
         f"training.{name}={getattr(arguments, name)}"
         for name in ("batch_tokens", "average_last", "jit_compile")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
+from collections.abc import Iterable, Iterator
 
 import regex
 
 from keras_transformer.config import DataConfig
-from keras_transformer.data.corpus import ParallelText
+from keras_transformer.data.corpus import PairStream, ParallelText
 
 _CONTROL = regex.compile(r"[\p{Cc}\p{Co}\p{Cs}\p{Cn}\uFFFD--\t]", flags=regex.V1)
 _LETTER = regex.compile(r"\p{L}")
@@ -34,26 +35,39 @@ def clean(text: ParallelText, data: DataConfig) -> tuple[ParallelText, dict[str,
         >>> clean(text, DataConfig(drop_duplicates=True))[1]
         {'drop_duplicates': 1}
     """
-    filters = _filters(data)
-    if not filters and data.normalize is None:
+    if not _filters(data) and data.normalize is None:
         return text, {}
-    dropped = dict.fromkeys(filters, 0)
-    kept: tuple[list[str], list[str]] = ([], [])
-    for pair in zip(text.source, text.target, strict=True):
+    left_out: dict[str, int] = {}
+    stream = PairStream(text.name, lambda: clean_pairs(text, data, left_out))
+    try:
+        return stream.collect(), left_out
+    except ValueError as error:
+        raise ValueError(
+            f"{text.name}: cleaning leaves nothing of {len(text)} pairs: {left_out} were left "
+            "out. Choose milder filters."
+        ) from error
+
+
+def clean_pairs(
+    pairs: Iterable[tuple[str, str]], data: DataConfig, left_out: dict[str, int]
+) -> Iterator[tuple[str, str]]:
+    """As `clean`, one pair after the other.
+
+    Args:
+        pairs: The pairs.
+        data: As for `clean`.
+        left_out: Gets how many pairs each filter that is on has left out so far.
+    """
+    filters = _filters(data)
+    left_out.update(dict.fromkeys(filters, 0))
+    for pair in pairs:
         if data.normalize is not None:
             pair = tuple(unicodedata.normalize(data.normalize, line) for line in pair)
         reason = next((name for name, is_unfit in filters.items() if is_unfit(*pair)), None)
-        if reason is not None:
-            dropped[reason] += 1
-            continue
-        for column, line in zip(kept, pair, strict=True):
-            column.append(line)
-    if not kept[0]:
-        raise ValueError(
-            f"{text.name}: cleaning leaves nothing of {len(text)} pairs: {dropped} were left "
-            "out. Choose milder filters."
-        )
-    return ParallelText(*kept, name=text.name), dropped
+        if reason is None:
+            yield pair
+        else:
+            left_out[reason] += 1
 
 
 def _filters(data: DataConfig) -> dict:

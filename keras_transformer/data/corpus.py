@@ -5,9 +5,42 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import itertools
-import pathlib
+import os
+from collections.abc import Callable, Iterator, Sequence
 
-from keras_transformer.text.lines import read_lines
+from keras_transformer.text.lines import iter_lines
+
+
+@dataclasses.dataclass(frozen=True)
+class PairStream:
+    """Sentence pairs that are read anew whenever they are iterated over, and not held in memory.
+
+    Attributes:
+        name: What the pairs are called in messages and reports.
+        read: Begins to read them.
+        version: What changes, at the latest, where the pairs are other ones, as JSON: the sizes of
+            the files, say.
+
+    Example:
+        >>> stream = PairStream("two", lambda: iter([("a b", "c d"), ("e", "f")]))
+        >>> next(iter(stream))
+        ('a b', 'c d')
+    """
+
+    name: str
+    read: Callable[[], Iterator[tuple[str, str]]]
+    version: object = None
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return self.read()
+
+    def collect(self) -> ParallelText:
+        """All pairs, in memory."""
+        columns = ([], [])
+        for pair in self:
+            for column, line in zip(columns, pair, strict=True):
+                column.append(line)
+        return ParallelText(*columns, name=self.name)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,16 +58,15 @@ class ParallelText:
 
     def __post_init__(self):
         if len(self.source) != len(self.target):
-            raise ValueError(
-                f"{self.name}: the source has {len(self.source)} lines and the target "
-                f"{len(self.target)}; line i of one should be the translation of line i of the "
-                "other. Check that both files are of the same corpus and whole."
-            )
+            raise ValueError(_unequal(self.name, len(self.source), len(self.target)))
         if not self.source:
             raise ValueError(f"{self.name}: there are no sentence pairs; the text is empty.")
 
     def __len__(self) -> int:
         return len(self.source)
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return zip(self.source, self.target, strict=True)
 
     @property
     def fingerprint(self) -> str:
@@ -49,7 +81,41 @@ class ParallelText:
         return dataclasses.replace(self, source=self.source[:count], target=self.target[:count])
 
 
-def read_parallel_files(source: str | pathlib.Path, target: str | pathlib.Path) -> ParallelText:
+def stream_parallel_files(
+    sources: Sequence[str | os.PathLike], targets: Sequence[str | os.PathLike]
+) -> PairStream:
+    """Pairs from UTF-8 files, plain or gzip, one sentence a line; one or several a side.
+
+    Raises:
+        ValueError: There are not as many files of one side as of the other. While they are read:
+            a file is missing, unreadable or not UTF-8, or the line counts of two differ.
+
+    Example:
+        >>> stream = stream_parallel_files(["europarl.en", "news.en"], ["europarl.de", "news.de"])
+    """
+    if len(sources) != len(targets) or not sources:
+        raise ValueError(
+            "There should be as many files of the source language as of the target language, in "
+            f"the same order. Received: {len(sources)} and {len(targets)}."
+        )
+    both = list(zip(sources, targets, strict=True))
+    return PairStream(
+        ", ".join(f"{source} and {target}" for source, target in both),
+        lambda: itertools.chain.from_iterable(itertools.starmap(_iter_pairs, both)),
+        [_size(path) for path in (*sources, *targets)],
+    )
+
+
+def stream_tsv(path: str | os.PathLike) -> PairStream:
+    """Pairs from one UTF-8 file, plain or gzip: source, tab, target; further columns are ignored.
+
+    Raises:
+        ValueError: While it is read: as `stream_parallel_files`, or a line has no tab.
+    """
+    return PairStream(str(path), lambda: _iter_tsv(path), [_size(path)])
+
+
+def read_parallel_files(source: str | os.PathLike, target: str | os.PathLike) -> ParallelText:
     """Pairs from two UTF-8 files, plain or gzip, one sentence a line.
 
     Raises:
@@ -58,23 +124,47 @@ def read_parallel_files(source: str | pathlib.Path, target: str | pathlib.Path) 
     Example:
         >>> pairs = read_parallel_files("train.en.gz", "train.de.gz")
     """
-    return ParallelText(read_lines(source), read_lines(target), f"{source} and {target}")
+    return stream_parallel_files([source], [target]).collect()
 
 
-def read_tsv(path: str | pathlib.Path) -> ParallelText:
+def read_tsv(path: str | os.PathLike) -> ParallelText:
     """Pairs from one UTF-8 file, plain or gzip: source, tab, target; further columns are ignored.
 
     Raises:
         ValueError: As `read_parallel_files`, or a line has no tab.
     """
-    source, target = [], []
-    for number, line in enumerate(read_lines(path), 1):
+    return stream_tsv(path).collect()
+
+
+def _iter_pairs(source, target) -> Iterator[tuple[str, str]]:
+    lines, others = iter_lines(source), iter_lines(target)
+    for read, pair in enumerate(itertools.zip_longest(lines, others)):
+        if None in pair:
+            rest = 1 + sum(1 for _ in (others if pair[0] is None else lines))
+            counts = (read, read + rest) if pair[0] is None else (read + rest, read)
+            raise ValueError(_unequal(f"{source} and {target}", *counts))
+        yield pair
+
+
+def _iter_tsv(path) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(iter_lines(path), 1):
         columns = line.split("\t")
         if len(columns) < 2:
             raise ValueError(
                 f"{path}, line {number}: should be a source sentence, a tab and a target "
                 f"sentence. Received: {line[:80]!r}."
             )
-        source.append(columns[0])
-        target.append(columns[1])
-    return ParallelText(source, target, str(path))
+        yield columns[0], columns[1]
+
+
+def _unequal(name: str, source: int, target: int) -> str:
+    return (
+        f"{name}: the source has {source} lines and the target {target}; line i of one should be "
+        "the translation of line i of the other. Check that both files are of the same corpus and "
+        "whole."
+    )
+
+
+def _size(path) -> int | None:
+    """Bytes of a file; None where it is none, which reading it will say."""
+    return os.stat(path).st_size if os.path.isfile(path) else None

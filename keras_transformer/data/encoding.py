@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import functools
 import typing
@@ -40,22 +39,30 @@ class Sequences:
     def __getitem__(self, i) -> np.ndarray:
         return self.flat[self.starts[i] : self.starts[i + 1]]
 
+    @classmethod
+    def join(cls, parts: Iterable[Sequences]) -> Sequences:
+        """The sequences of several, one after the other."""
+        parts = list(parts)
+        lengths = np.concatenate([np.zeros(1, np.int64), *(part.lengths for part in parts)])
+        flat = np.concatenate([np.zeros(0, np.int32), *(part.flat for part in parts)])
+        return cls(flat, np.cumsum(lengths))
+
     def take(self, indices: np.ndarray) -> Sequences:
         """The sequences of these indices, in their order."""
-        parts = [self[i] for i in indices]
-        starts = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
-        return Sequences(np.concatenate([np.zeros(0, np.int32), *parts]), starts)
+        lengths = self.lengths[indices]
+        starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        places = np.repeat(self.starts[indices] - starts[:-1], lengths)
+        return Sequences(self.flat[places + np.arange(starts[-1])], starts)
 
 
 def encode_lines(lines: list[str], tokenizer) -> Sequences:
     """Tokenises lines; neither begin nor end marks are added."""
-    flats, lengths = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
+    parts = []
     for start in range(0, len(lines), _CHUNK):
         ragged = tokenizer.tokenize(tf.constant(lines[start : start + _CHUNK]))
-        flats.append(ragged.flat_values.numpy().astype(np.int32))
-        lengths.append(ragged.row_lengths().numpy())
-    starts = np.concatenate([[0], np.cumsum(np.concatenate(lengths))]).astype(np.int64)
-    return Sequences(np.concatenate(flats), starts)
+        ids = ragged.flat_values.numpy().astype(np.int32)
+        parts.append(Sequences(ids, ragged.row_splits.numpy()))
+    return Sequences.join(parts)
 
 
 class PairLengths(typing.NamedTuple):
@@ -105,11 +112,16 @@ class EncodedPairs:
     Attributes:
         source, target: Equally many sequences, without begin and end marks.
         dropped: How many pairs were left out, by reason.
+        left_out: How many were before, by cleaning.
+        name, fingerprint: Of the text that they come from.
     """
 
     source: Sequences
     target: Sequences
     dropped: dict[str, int]
+    left_out: dict[str, int] = dataclasses.field(default_factory=dict)
+    name: str = ""
+    fingerprint: str = ""
 
     def __len__(self) -> int:
         return len(self.source)
@@ -189,15 +201,26 @@ def encode_pairs(text: ParallelText, vocabularies: Vocabularies, max_length: int
     """
     source = encode_lines(text.source, vocabularies.source)
     target = encode_lines(text.target, vocabularies.target)
-    empty = (source.lengths == 0) | (target.lengths == 0)
-    too_long = (np.maximum(source.lengths, target.lengths) + 1 > max_length) & ~empty
-    dropped = collections.Counter({"empty": int(empty.sum()), "too long": int(too_long.sum())})
-    keep = np.flatnonzero(~(empty | too_long))
+    keep, dropped = fitting_pairs(source, target, max_length)
     if not len(keep):
-        raise ValueError(
-            f"{text.name}: no pair is left of {len(text)}: {dict(dropped)}. "
-            f"Raise max_length (now {max_length}) or check the files."
-        )
+        raise ValueError(none_left(text.name, len(text), dropped, max_length))
     if len(keep) < len(text):
         source, target = source.take(keep), target.take(keep)
-    return EncodedPairs(source, target, {k: n for k, n in dropped.items() if n})
+    dropped = {reason: count for reason, count in dropped.items() if count}
+    return EncodedPairs(source, target, dropped, {}, text.name, text.fingerprint)
+
+
+def fitting_pairs(source: Sequences, target: Sequences, max_length: int):
+    """Which pairs are neither empty nor too long, and how many are, by reason."""
+    empty = (source.lengths == 0) | (target.lengths == 0)
+    too_long = (np.maximum(source.lengths, target.lengths) + 1 > max_length) & ~empty
+    dropped = {"empty": int(empty.sum()), "too long": int(too_long.sum())}
+    return np.flatnonzero(~(empty | too_long)), dropped
+
+
+def none_left(name: str, count: int, dropped: dict[str, int], max_length: int) -> str:
+    """Says that no pair is fit to train on."""
+    return (
+        f"{name}: no pair is left of {count}: {dropped}. Raise max_length (now {max_length}) or "
+        "check the files."
+    )

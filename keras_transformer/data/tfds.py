@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Iterator
 
-from keras_transformer.data.corpus import ParallelText
+from keras_transformer.data.corpus import PairStream, ParallelText
+
+_BATCH = 1000  # pairs read at a time
 
 
-def load_tfds(
+def stream_tfds(
     name: str, source: str, target: str, split: str, data_dir=None, required: bool = True
-) -> ParallelText | None:
+) -> PairStream | None:
     """Sentence pairs of a TFDS translation dataset; downloads and prepares it where it is not.
 
     Args:
@@ -27,7 +30,8 @@ def load_tfds(
         ValueError: The dataset, a language or the split is unknown, or it could not be downloaded.
 
     Example:
-        >>> pairs = load_tfds("wmt14_translate/de-en", "en", "de", "validation")
+        >>> for source, target in stream_tfds("wmt14_translate/de-en", "en", "de", "train"):
+        ...     ...
     """
     import tensorflow_datasets as tfds  # takes seconds to import, and only this needs it
 
@@ -59,11 +63,31 @@ def load_tfds(
         raise ValueError(
             f"Dataset {name!r} has the splits {', '.join(splits)}. Received: split={split!r}."
         )
-    columns: tuple[list[str], list[str]] = ([], [])
-    for example in tfds.as_numpy(builder.as_dataset(split=split)):
-        for column, language in zip(columns, (source, target), strict=True):
-            column.append(" ".join(example[language].decode("utf-8").split("\n")))
-    return ParallelText(*columns, name=f"{name} {split}")
+    return PairStream(
+        f"{name} {split}",
+        lambda: _iter_pairs(builder, split, source, target),
+        str(builder.info.full_name),
+    )
+
+
+def load_tfds(
+    name: str, source: str, target: str, split: str, data_dir=None, required: bool = True
+) -> ParallelText | None:
+    """As `stream_tfds`, all pairs in memory.
+
+    Example:
+        >>> pairs = load_tfds("wmt14_translate/de-en", "en", "de", "validation")
+    """
+    stream = stream_tfds(name, source, target, split, data_dir, required)
+    return None if stream is None else stream.collect()
+
+
+def _iter_pairs(builder, split: str, *languages: str) -> Iterator[tuple[str, str]]:
+    import tensorflow_datasets as tfds
+
+    for batch in tfds.as_numpy(builder.as_dataset(split=split, batch_size=_BATCH)):
+        for pair in zip(*(batch[language].tolist() for language in languages), strict=True):
+            yield tuple(line.decode("utf-8").replace("\n", " ") for line in pair)
 
 
 def _what_there_is(name: str, error: Exception) -> str:

@@ -1,0 +1,265 @@
+"""Tokenising a corpus once, to shards on disk; `prepared.py` reads them and says what they hold.
+
+The corpus is read in blocks of lines, which several processes tokenise. A block's pairs are dealt
+out to the shards at random, and after each block what was done is noted: stopped at any moment, the
+same call goes on from there, and the shards are the same, byte for byte, as without a stop.
+"""
+
+from __future__ import annotations
+
+import collections
+import hashlib
+import itertools
+import json
+import os
+import pathlib
+import shutil
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from keras_transformer.config import DataConfig
+from keras_transformer.data.blocks import BLOCKS, Block, BlockEncoder, encode_all
+from keras_transformer.data.cleaning import clean_pairs
+from keras_transformer.data.corpus import PairStream
+from keras_transformer.data.encoding import none_left
+from keras_transformer.data.prepared import INDEX, VERSION, PreparedPairs, file_digest
+from keras_transformer.files import locked, write_bytes
+from keras_transformer.text.vocabulary import Vocabularies
+
+_BLOCK = 20_000  # pairs
+_PROGRESS = "progress.json"
+
+
+def prepare(
+    text: PairStream,
+    vocabularies: Vocabularies,
+    to: str | os.PathLike,
+    cleaning: DataConfig | None = None,
+    max_length: int = 256,
+    shards: int = 64,
+    seed: int = 1,
+    processes: int = 1,
+    on_pairs: Callable[[int], None] = lambda count: None,
+) -> PreparedPairs:
+    """Tokenises a corpus to a folder of TFRecords, or goes on where that was stopped.
+
+    Args:
+        text: The corpus.
+        vocabularies: For either side; a copy is put into the folder.
+        to: The folder.
+        cleaning: What is left out; see `DataConfig`. By default nothing is.
+        max_length: Tokens a side at most, end mark included; longer pairs are left out.
+        shards: Files to write.
+        seed: Of the dealing out to shards.
+        processes: Processes that tokenise. With more than one, the calling script should start its
+            work under `if __name__ == "__main__":`, as `multiprocessing` asks.
+        on_pairs: Called with the number of pairs read so far, now and then.
+
+    Returns:
+        The prepared corpus; at once where the folder holds it already.
+
+    Raises:
+        ValueError: The text is unfit or is another than at the start, or the folder holds another
+            corpus or anything else.
+        OSError: A process was killed, or the disk is full; call it again to go on.
+
+    Example:
+        >>> text = stream_parallel_files(["train.en.gz"], ["train.de.gz"])
+        >>> pairs = prepare(text, vocabularies, "prepared/ende", processes=os.cpu_count())
+    """
+    for name, value, least in (("shards", shards, 1), ("processes", processes, 1)):
+        if value < least:
+            raise ValueError(f"{name} should be at least {least}. Received: {value}.")
+    if max_length < 2:
+        raise ValueError(f"max_length should be at least 2. Received: {max_length}.")
+    to = pathlib.Path(to)
+    settings = {
+        "text": text.name,
+        "text_version": text.version,
+        "vocabulary": vocabularies.fingerprint,
+        "cleaning": (cleaning or DataConfig()).cleaning,
+        "max_length": max_length,
+        "shards": shards,
+        "seed": seed,
+    }
+    _check_folder(to, settings)
+    if (to / INDEX).exists():
+        return PreparedPairs(to)
+    to.mkdir(parents=True, exist_ok=True)
+    with locked(to):
+        if not (to / "vocab" / "vocab.json").exists():
+            vocabularies.save(to / "vocab")
+        writer = _Writer(to, text, settings)
+        encoder = BlockEncoder(to, vocabularies.fingerprint, max_length, shards, seed)
+        blocks = writer.blocks(cleaning or DataConfig(), on_pairs)
+        writer.write(encode_all(encoder, blocks, processes))
+        writer.finish()
+    return PreparedPairs(to)
+
+
+def _check_folder(folder: pathlib.Path, settings: dict) -> None:
+    """Raises ValueError where the folder holds something else than these pairs, whole or begun."""
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise ValueError(f"{folder} is a file where a folder is to be written. Give another name.")
+    if (folder / INDEX).exists():
+        there = PreparedPairs(folder).settings
+    elif (folder / _PROGRESS).exists():
+        there = _load(folder / _PROGRESS)["settings"]
+    elif any(path.name not in ("vocab", ".lock", BLOCKS) for path in folder.iterdir()):
+        raise ValueError(f"{folder} holds something else than a prepared corpus. Give a new one.")
+    else:
+        return
+    for name, value in json.loads(json.dumps(settings)).items():
+        if there.get(name) != value:
+            raise ValueError(
+                f"{folder} holds a corpus prepared with another {name}: {there.get(name)!r} there "
+                f"and {value!r} now. Give another folder, or remove it."
+            )
+
+
+def _load(path: pathlib.Path) -> dict:
+    try:
+        return json.loads(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(
+            f"{path} is damaged ({error}). Remove its folder and begin anew."
+        ) from None
+
+
+class _Writer:
+    """The shards, and how far they are written."""
+
+    def __init__(self, folder: pathlib.Path, text: PairStream, settings: dict):
+        self.folder, self.text, self.settings = folder, text, settings
+        count = settings["shards"]
+        self.files = [folder / f"train-{i:05}-of-{count:05}.tfrecord" for i in range(count)]
+        self.blocks_done, self.digest = 0, hashlib.sha256()
+        self.sizes = np.zeros(count, np.int64)
+        self.lengths = np.zeros([3, count, settings["max_length"] + 1], np.int64)
+        self.dropped, self.left_out = collections.Counter(), {}
+        self.tokens = np.zeros(2, np.int64)
+        self._seen_digest = None
+        self._digests = collections.deque()  # of the text up to each block that is under way
+        shutil.rmtree(folder / BLOCKS, ignore_errors=True)
+        (folder / BLOCKS).mkdir()
+        if (folder / _PROGRESS).exists():
+            self._restore(_load(folder / _PROGRESS))
+        else:
+            for path in self.files:
+                path.write_bytes(b"")
+
+    def _restore(self, done: dict) -> None:
+        self.blocks_done, self._seen_digest = done["blocks"], done["digest"]
+        self.sizes[:], self.tokens[:] = done["sizes"], done["tokens"]
+        self.dropped.update(done["dropped"])
+        for shard, table in enumerate(done["lengths"]):
+            self.lengths[:, shard, : len(table[0])] = table
+        for path, size in zip(self.files, self.sizes, strict=True):
+            if not path.exists() or path.stat().st_size < size:
+                raise ValueError(f"{path} is shorter than it was. Remove its folder, begin anew.")
+            os.truncate(path, size)
+
+    def blocks(self, cleaning: DataConfig, on_pairs) -> Iterator[tuple[int, list]]:
+        """The blocks that are still to do, with their numbers."""
+        pairs, read = clean_pairs(self.text, cleaning, self.left_out), 0
+        for number in itertools.count():
+            block = list(itertools.islice(pairs, _BLOCK))
+            ends_early = not block and number < self.blocks_done
+            is_there = number == self.blocks_done and self._seen_digest is not None
+            if ends_early or is_there and self._hex() != self._seen_digest:
+                raise ValueError(
+                    f"{self.text.name} is not the text that was begun with. Remove {self.folder} "
+                    "to begin anew, or give another folder."
+                )
+            if not block:
+                return
+            self.digest.update("\n".join(itertools.chain.from_iterable(block)).encode() + b"\n")
+            read += len(block)
+            on_pairs(read)
+            if number >= self.blocks_done:
+                self._digests.append(self._hex())
+                yield number, block
+
+    def _hex(self) -> str:
+        return self.digest.hexdigest()
+
+    def write(self, blocks: Iterator[Block]) -> None:
+        """Adds blocks to the shards, in their order, and notes each."""
+        for block in blocks:
+            with open(block.file, "rb") as file:
+                for path, size in zip(self.files, block.sizes.tolist(), strict=True):
+                    if size:
+                        with open(path, "ab") as shard:
+                            shard.write(file.read(size))
+            block.file.unlink()
+            self._count(block)
+            self.blocks_done += 1
+            self._note(self._digests.popleft())
+
+    def _count(self, block: Block) -> None:
+        longer = np.maximum(block.source, block.target)
+        np.add.at(self.lengths[0], (block.shard, longer), 1)
+        np.maximum.at(self.lengths[1], (block.shard, longer), block.source)
+        np.maximum.at(self.lengths[2], (block.shard, longer), block.target)
+        self.sizes += block.sizes
+        self.tokens += [block.source.sum(), block.target.sum()]
+        self.dropped.update(block.dropped)
+
+    def _note(self, digest: str) -> None:
+        done = {
+            "settings": self.settings,
+            "blocks": self.blocks_done,
+            "digest": digest,
+            "sizes": self.sizes.tolist(),
+            "tokens": self.tokens.tolist(),
+            "dropped": self.dropped,
+            "lengths": self._tables(),
+        }
+        write_bytes(self.folder / _PROGRESS, json.dumps(done).encode())
+
+    def _tables(self) -> list:
+        """Of each shard its `PairLengths`, without the zeros at the end."""
+        ends = [1 + table.nonzero()[0].max(initial=0) for table in self.lengths[0]]
+        return [self.lengths[:, i, :end].tolist() for i, end in enumerate(ends)]
+
+    def finish(self) -> None:
+        """Writes the index, which says that the corpus is whole."""
+        pairs = self.lengths[0].sum(axis=1)
+        read = int(pairs.sum()) + self.dropped.total() + sum(self.left_out.values())
+        if not pairs.sum():
+            shutil.rmtree(self.folder)
+            if not read:
+                raise ValueError(f"{self.text.name}: there are no sentence pairs; it is empty.")
+            reasons = {**self.left_out, **self.dropped}
+            raise ValueError(none_left(self.text.name, read, reasons, self.settings["max_length"]))
+        shards = [
+            {
+                "file": path.name,
+                "bytes": int(size),
+                "sha256": file_digest(path),
+                "pairs": int(count),
+                "lengths": table,
+            }
+            for path, size, count, table in zip(
+                self.files, self.sizes, pairs, self._tables(), strict=True
+            )
+        ]
+        made = json.dumps([self.settings, self._hex()], sort_keys=True)
+        index = {
+            "version": VERSION,
+            "name": self.text.name,
+            "fingerprint": hashlib.sha256(made.encode()).hexdigest(),
+            "settings": self.settings,
+            "pairs": int(pairs.sum()),
+            "source_tokens": int(self.tokens[0]),
+            "target_tokens": int(self.tokens[1]),
+            "dropped": {reason: count for reason, count in self.dropped.items() if count},
+            "left_out": self.left_out,
+            "shards": shards,
+        }
+        write_bytes(self.folder / INDEX, json.dumps(index).encode())
+        (self.folder / _PROGRESS).unlink(missing_ok=True)
+        shutil.rmtree(self.folder / BLOCKS)
