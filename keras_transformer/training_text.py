@@ -102,11 +102,12 @@ def make_batches(
     data, training = config.data, config.training
     if data.prepared is not None:
         pairs = PreparedPairs(data.prepared)
-        if pairs.max_length > training.max_length:
+        longest = int(pairs.lengths.pairs.nonzero()[0][-1])
+        if longest > training.max_length:
             raise ValueError(
-                f"{data.prepared} was prepared with max_length={pairs.max_length}, and training "
-                f"leaves out what is longer than training.max_length={training.max_length}. "
-                "Raise that, or prepare the text with a lower --max-length."
+                f"{data.prepared} has pairs of {longest} tokens, and training leaves out what is "
+                f"longer than training.max_length={training.max_length}. Raise that, or prepare "
+                "the text with a lower --max-length."
             )
     elif data.stream:
         say(f"Tokenising {texts.train.name} to {folder} ...")

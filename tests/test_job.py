@@ -245,6 +245,34 @@ def test_a_vocabulary_learnt_beforehand_serves_a_run(tmp_path, capsys):
         kt.Job(other, tmp_path / "run").dry_run()
 
 
+def test_a_text_that_streams_trains_as_the_same_text_prepared_before(tmp_path, capsys):
+    data = write_corpus(tmp_path)
+    few = [*SMALL, "training.steps=2", "data.drop_duplicates=true", "data.vocab_sample=150"]
+    said = []
+    config = RunConfig.from_preset("demo", data | {"stream": True}, few)
+    streamed = kt.Job(config, tmp_path / "streamed", None, "single", said.append).run()
+    assert streamed["left_out"] == {"drop_duplicates": 0} and streamed["test"]["sentences"] == 8
+    assert "Learning a vocabulary of 400 from 150 lines a side ..." in said
+    assert any(line.startswith("Tokenising") for line in said)
+    prepare = ["prepare", "--source", data["train_source"], "--target", data["train_target"]]
+    prepare += ["--vocab", str(tmp_path / "streamed" / "vocab"), "--to", str(tmp_path / "corpus")]
+    prepare += ["--max-length", str(config.training.max_length)]
+    assert cli.main([*prepare, "--set", "drop_duplicates=true"]) == 0
+    prepared = RunConfig.from_preset("demo", {"prepared": str(tmp_path / "corpus")}, few[:-2])
+    assert "test" not in kt.Job(prepared, tmp_path / "prepared", None, "single").run()
+    both = [kt.load_run(tmp_path / name, "last")[0] for name in ("streamed", "prepared")]
+    for one, other in zip(*(model.weights for model in both), strict=True):
+        np.testing.assert_array_equal(one.numpy(), other.numpy())
+    main, sets = train_wmt().main, [flag for setting in few[:-2] for flag in ("--set", setting)]
+    command = ["--prepared", str(tmp_path / "corpus"), "--preset", "demo", *sets]
+    command += ["--run-dir", str(tmp_path / "prepared"), "--export-to", str(tmp_path / "exports")]
+    capsys.readouterr()
+    assert main([*command, "--set", "training.max_length=20"]) == 2
+    assert "Raise that, or prepare" in capsys.readouterr().err
+    assert main([*command, "--set", "data.drop_control=true"]) == 2
+    assert "give no other files to train on" in capsys.readouterr().err
+
+
 def test_the_command_gives_n_lines_for_n_lines(run, tmp_path):
     export = run[1]["export"]
     lines = [*ODD, "the old man reads", ""]

@@ -82,6 +82,7 @@ def prepare(
         "max_length": max_length,
         "shards": shards,
         "seed": seed,
+        "block_pairs": _BLOCK,
     }
     _check_folder(to, settings)
     if (to / INDEX).exists():
@@ -145,11 +146,9 @@ class _Writer:
         self._digests = collections.deque()  # of the text up to each block that is under way
         shutil.rmtree(folder / BLOCKS, ignore_errors=True)
         (folder / BLOCKS).mkdir()
-        if (folder / _PROGRESS).exists():
-            self._restore(_load(folder / _PROGRESS))
-        else:
-            for path in self.files:
-                path.write_bytes(b"")
+        if not (folder / _PROGRESS).exists():
+            self._note(self._hex())
+        self._restore(_load(folder / _PROGRESS))
 
     def _restore(self, done: dict) -> None:
         self.blocks_done, self._seen_digest = done["blocks"], done["digest"]
@@ -158,18 +157,21 @@ class _Writer:
         for shard, table in enumerate(done["lengths"]):
             self.lengths[:, shard, : len(table[0])] = table
         for path, size in zip(self.files, self.sizes, strict=True):
-            if not path.exists() or path.stat().st_size < size:
-                raise ValueError(f"{path} is shorter than it was. Remove its folder, begin anew.")
-            os.truncate(path, size)
+            with open(path, "ab") as file:
+                if file.tell() < size:
+                    raise ValueError(
+                        f"{path} is shorter than it was. Remove its folder, begin anew."
+                    )
+                file.truncate(size)
 
     def blocks(self, cleaning: DataConfig, on_pairs) -> Iterator[tuple[int, list]]:
         """The blocks that are still to do, with their numbers."""
         pairs, read = clean_pairs(self.text, cleaning, self.left_out), 0
+        done = self.blocks_done
         for number in itertools.count():
             block = list(itertools.islice(pairs, _BLOCK))
-            ends_early = not block and number < self.blocks_done
-            is_there = number == self.blocks_done and self._seen_digest is not None
-            if ends_early or is_there and self._hex() != self._seen_digest:
+            ends_early = not block and number < done
+            if ends_early or done == number > 0 and self._hex() != self._seen_digest:
                 raise ValueError(
                     f"{self.text.name} is not the text that was begun with. Remove {self.folder} "
                     "to begin anew, or give another folder."
@@ -179,7 +181,7 @@ class _Writer:
             self.digest.update("\n".join(itertools.chain.from_iterable(block)).encode() + b"\n")
             read += len(block)
             on_pairs(read)
-            if number >= self.blocks_done:
+            if number >= done:
                 self._digests.append(self._hex())
                 yield number, block
 

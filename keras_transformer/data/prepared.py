@@ -40,7 +40,7 @@ class PreparedPairs:
         name, fingerprint: Of the corpus, the way it was prepared included.
         dropped: How many pairs were left out as empty or too long.
         left_out: How many were by cleaning.
-        max_length: Tokens a side at most, end mark included.
+        settings: How it was prepared.
         parts: Into how many parts an epoch is divided.
 
     Raises:
@@ -57,7 +57,6 @@ class PreparedPairs:
         self._shards, self.settings = index["shards"], index["settings"]
         self.name, self.fingerprint = index["name"], index["fingerprint"]
         self.dropped, self.left_out = index["dropped"], index["left_out"]
-        self.max_length = self.settings["max_length"]
         self.tokens = index["source_tokens"] + index["target_tokens"]
         self._pairs = sum(shard["pairs"] for shard in self._shards)
         self.parts = max(1, min(-(-self._pairs // _PART_PAIRS), len(self._shards)))

@@ -13,10 +13,12 @@ import numpy as np
 import pytest
 
 from keras_transformer.config import TrainingConfig, TransformerConfig
+from keras_transformer.data import prepared
 from keras_transformer.data.batching import TokenBatches
-from keras_transformer.data.corpus import ParallelText
+from keras_transformer.data.corpus import PairStream, ParallelText
 from keras_transformer.data.demo import make_demo_corpus
 from keras_transformer.data.encoding import encode_pairs
+from keras_transformer.data.prepare import prepare
 from keras_transformer.decoding.translator import Translator
 from keras_transformer.model import build_transformer
 from keras_transformer.text.vocabulary import Vocabularies
@@ -54,9 +56,9 @@ def vocabularies(text):
 
 
 def make_trainer(
-    run_dir, text, vocabularies, model=MODEL, training=TRAINING, strategy=None, **kwargs
+    run_dir, text, vocabularies, model=MODEL, training=TRAINING, strategy=None, pairs=None, **kwargs
 ):
-    pairs = encode_pairs(text, vocabularies, training.max_length)
+    pairs = encode_pairs(text, vocabularies, training.max_length) if pairs is None else pairs
     batches = TokenBatches(pairs, training.batch_tokens, training.num_buckets, training.seed)
     identity = {"model": model.to_dict(), "batches": batches.settings}
     make = lambda: build_transformer(model)
@@ -74,24 +76,41 @@ def assert_same(one, other):
         np.testing.assert_array_equal(one[name], other[name], err_msg=name)
 
 
-def test_stopping_and_going_on_is_bit_for_bit_never_having_stopped(tmp_path, text, vocabularies):
+@pytest.mark.parametrize("is_prepared", [pytest.param(False, marks=pytest.mark.slow), True])
+def test_stopping_and_going_on_is_bit_for_bit_never_having_stopped(
+    tmp_path, text, vocabularies, is_prepared, monkeypatch
+):
+    monkeypatch.setattr(prepared, "_PART_PAIRS", len(text) // 3)
+
+    def pairs():
+        if is_prepared:
+            return prepare(PairStream(text.name, lambda: iter(text)), vocabularies, tmp_path / "x")
+        return None
+
     losses = {"whole": [], "parts": []}
 
     def note(kind):
         return lambda progress, loss, perplexity: losses[kind].append(loss)
 
-    whole = make_trainer(tmp_path / "whole", text, vocabularies, on_step=note("whole"))
+    whole = make_trainer(
+        tmp_path / "whole", text, vocabularies, pairs=pairs(), on_step=note("whole")
+    )
     whole.train()
     for steps in (4, 12):  # in the middle of epochs
         training = dataclasses.replace(TRAINING, steps=steps)
         part = make_trainer(
-            tmp_path / "parts", text, vocabularies, training=training, on_step=note("parts")
+            tmp_path / "parts",
+            text,
+            vocabularies,
+            training=training,
+            pairs=pairs(),
+            on_step=note("parts"),
         )
         assert part.resume() == (steps > 4)
         part.train()
     assert losses["parts"] == losses["whole"]
     assert_same(snapshot(part), snapshot(whole))
-    assert part.progress.step == 12 and part.progress.part == whole.progress.part
+    assert part.progress.step == 12 and part.progress.part == whole.progress.part > 0
 
 
 def test_ctrl_c_finishes_the_update_saves_and_raises(tmp_path, text, vocabularies, eagerly):
