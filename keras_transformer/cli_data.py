@@ -12,13 +12,21 @@ from keras_transformer.data.prepare import prepare
 from keras_transformer.data.tfds import stream_tfds
 from keras_transformer.files import check_new, new_folder
 from keras_transformer.run_directory import parse_value
+from keras_transformer.text.sentencepiece import adopt_sentencepiece
 from keras_transformer.text.vocabulary import VOCAB_KINDS, Vocabularies
 
 
 def add_data_commands(commands) -> None:
     """Adds the commands to the parser's."""
-    vocab = commands.add_parser("vocab", help="learn a vocabulary from text")
+    vocab = commands.add_parser("vocab", help="learn a vocabulary from text, or adopt one")
     _add_text(vocab)
+    vocab.add_argument(
+        "--from",
+        dest="models",
+        nargs="+",
+        metavar="MODEL",
+        help="in place of text: a SentencePiece model for both languages, or one for each",
+    )
     vocab.add_argument("--size", type=int, default=37_000, help="tokens (default: 37000)")
     vocab.add_argument("--kind", default="bpe", choices=VOCAB_KINDS, help="default: bpe")
     vocab.add_argument("--separate", action="store_true", help="one for each language")
@@ -89,9 +97,9 @@ def _text(arguments) -> PairStream:
 def _vocab(arguments) -> None:
     check_named(arguments.to)
     check_new(arguments.to)
-    text = _text(arguments)
-    with new_folder(arguments.to) as folder:
-        Vocabularies.learn(
+    if arguments.models is None:
+        text = _text(arguments)
+        vocabularies = Vocabularies.learn(
             (source for source, _ in text),
             (target for _, target in text),
             arguments.kind,
@@ -99,8 +107,34 @@ def _vocab(arguments) -> None:
             not arguments.separate,
             arguments.seed,
             arguments.sample,
-        ).save(folder)
-    print(arguments.to)
+        )
+    else:
+        vocabularies = _adopted(arguments)
+    with new_folder(arguments.to) as folder:
+        vocabularies.save(folder)
+    print(f"{arguments.to}: {_sizes(vocabularies)}")
+
+
+def _adopted(arguments) -> Vocabularies:
+    given = (arguments.source, arguments.target, arguments.tsv, arguments.dataset, arguments.sample)
+    if any(given) or arguments.separate or len(arguments.models) > 2:
+        raise ValueError(
+            "--from is one SentencePiece model for both languages or two, one for each, and "
+            "nothing is learnt then: give no text, --separate or --sample with it."
+        )
+    source, *target = map(adopt_sentencepiece, arguments.models)
+    return Vocabularies(source, target[0] if target else source, shared=not target)
+
+
+def _sizes(vocabularies: Vocabularies) -> str:
+    """Settings that go with a vocabulary, ready to be given to the trainer."""
+    sizes = f"--set model.vocab_size={vocabularies.source.vocab_size}"
+    if vocabularies.shared:
+        return sizes
+    return (
+        f"{sizes} --set model.target_vocab_size={vocabularies.target.vocab_size} "
+        "--set data.shared_vocab=false --set model.tie_embeddings=target"
+    )
 
 
 def _prepare(arguments) -> None:

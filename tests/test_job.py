@@ -234,7 +234,17 @@ def test_a_vocabulary_learnt_beforehand_serves_a_run(tmp_path, capsys):
     a, b, c = (kt.Vocabularies.load(folder).fingerprint for folder in folders)
     assert a == b != c
     assert cli.main([*command, folders[0]]) == 2
-    assert "exists already" in capsys.readouterr().err
+    printed = capsys.readouterr()
+    assert "exists already" in printed.err
+    assert f"{folders[0]}: --set model.vocab_size=400\n" in printed.out
+    adopt = ["vocab", "--from", f"{folders[0]}/shared.model", f"{folders[2]}/shared.model"]
+    assert cli.main([*adopt, "--to", str(tmp_path / "both")]) == 0
+    assert kt.Vocabularies.load(tmp_path / "both").target.fingerprint == (
+        kt.Vocabularies.load(folders[2]).target.fingerprint
+    )
+    assert "--set model.target_vocab_size=400" in capsys.readouterr().out
+    assert cli.main([*adopt, "--sample", "4", "--to", str(tmp_path / "d")]) == 2
+    assert "nothing is learnt then" in capsys.readouterr().err
     data = {**files, "vocab": folders[0]}
     settings = [s for s in SMALL if "vocab_size" not in s]
     config = RunConfig.from_preset("demo", data, [*settings, "model.vocab_size=400"])

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 
 import sentencepiece as spm
 import tensorflow as tf
+from google.protobuf.message import DecodeError
 from sentencepiece import sentencepiece_model_pb2 as spm_proto
 
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNK_ID
@@ -102,6 +103,46 @@ class SentencePieceTokenizer(Tokenizer):
         if self._unknown != UNKNOWN_SURFACE:
             texts = tf.strings.regex_replace(texts, re.escape(self._unknown), UNKNOWN_SURFACE)
         return texts
+
+
+def adopt_sentencepiece(path: str | os.PathLike) -> SentencePieceTokenizer:
+    """Any SentencePiece model, its special pieces moved to the ids that are ours.
+
+    Texts are cut into the same pieces as before, by BPE or by a unigram model, and normalised as
+    before (often NFKC); only the pieces' numbers are others, and a pad piece is added where there
+    is none.
+
+    Raises:
+        ValueError: The file is missing or no SentencePiece model, or it has no begin or end piece.
+
+    Example:
+        >>> tokenizer = adopt_sentencepiece("wmt.ende.model")  # unknown 0, begin 1, end 2
+        >>> tokenizer.id_to_piece(2)
+        '<s>'
+    """
+    try:
+        proto = spm_proto.ModelProto.FromString(pathlib.Path(path).read_bytes())
+    except OSError as error:
+        raise ValueError(f"the vocabulary file {str(path)!r} cannot be read: {error}") from None
+    except DecodeError:
+        raise ValueError(f"{str(path)!r} is no SentencePiece model") from None
+    spec, kinds = proto.trainer_spec, spm_proto.ModelProto.SentencePiece
+    special = {PAD_ID: spec.pad_id, UNK_ID: spec.unk_id, BEGIN_ID: spec.bos_id, END_ID: spec.eos_id}
+    pad = kinds(piece=spec.pad_piece, score=0.0, type=kinds.CONTROL)
+    if missing := [i for i, old in special.items() if i != PAD_ID and old < 0]:
+        names = {UNK_ID: "unknown", BEGIN_ID: "begin", END_ID: "end"}
+        raise ValueError(
+            f"{str(path)!r} has no {names[missing[0]]} piece, and a translation needs one: learn "
+            "it again without --bos_id=-1 or --eos_id=-1"
+        )
+    first = [pad if special[i] < 0 else proto.pieces[special[i]] for i in sorted(special)]
+    rest = [piece for i, piece in enumerate(proto.pieces) if i not in special.values()]
+    moved = [kinds.FromString(piece.SerializeToString()) for piece in [*first, *rest]]
+    del proto.pieces[:]
+    proto.pieces.extend(moved)
+    spec.pad_id, spec.unk_id, spec.bos_id, spec.eos_id = PAD_ID, UNK_ID, BEGIN_ID, END_ID
+    spec.vocab_size = len(moved)
+    return SentencePieceTokenizer(proto.SerializeToString(deterministic=True))
 
 
 def learn_bpe(lines: Iterable[str], vocab_size: int) -> SentencePieceTokenizer:

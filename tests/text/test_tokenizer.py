@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from keras_transformer.config import BEGIN_ID, END_ID, PAD_ID, UNK_ID
 from keras_transformer.text.lines import read_lines
-from keras_transformer.text.sentencepiece import SentencePieceTokenizer
+from keras_transformer.text.sentencepiece import SentencePieceTokenizer, adopt_sentencepiece
 from keras_transformer.text.tokenizer import (
     import_tensorflow_text,
     load_tokenizer,
@@ -367,3 +367,46 @@ def test_a_tokenizer_outlives_a_seed_being_set_and_a_twin_being_deleted():
     gc.collect()
     assert tokenizer.tokenize(lines[:1]).to_list() == [before]
     assert tokenize(tf.constant(lines[:1])).numpy().tolist() == before
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"model_type": "unigram"},
+        {"model_type": "bpe", "byte_fallback": True, "user_defined_symbols": ["<x>"]},
+        {"model_type": "bpe", "pad_id": 3, "normalization_rule_name": "identity"},
+    ],
+)
+def test_any_sentencepiece_model_is_adopted_and_cuts_as_before(tmp_path, captions, options):
+    (tmp_path / "text").write_text("\n".join(captions), encoding="utf-8")
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(tmp_path / "text"),
+        model_prefix=str(tmp_path / "theirs"),
+        vocab_size=600,
+        minloglevel=2,
+        **options,
+    )
+    theirs = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "theirs.model"))
+    ours = adopt_sentencepiece(tmp_path / "theirs.model")
+    assert ours.pieces(range(4))[1:] == ["<unk>", "<s>", "</s>"]
+    assert ours.vocab_size == 600 + (theirs.pad_id() < 0)
+    lines = [*captions[:300], "Zoë <x> ½", "日本"]
+    for line, ids in zip(lines, ours.tokenize(lines).to_list(), strict=True):
+        expected = [theirs.id_to_piece(i) for i in theirs.encode(line)]
+        assert ours.pieces(ids) == expected
+    ours.save(tmp_path / "ours.model")
+    assert load_tokenizer(tmp_path / "ours.model").fingerprint == ours.fingerprint
+
+
+def test_what_cannot_be_adopted_is_named(tmp_path, captions):
+    with pytest.raises(ValueError, match="gone.*cannot be read"):
+        adopt_sentencepiece(tmp_path / "gone")
+    (tmp_path / "text").write_text("\n".join(captions), encoding="utf-8")
+    with pytest.raises(ValueError, match="no SentencePiece model"):
+        adopt_sentencepiece(tmp_path / "text")
+    sentencepiece.SentencePieceTrainer.train(
+        input=str(tmp_path / "text"), model_prefix=str(tmp_path / "x"), vocab_size=600, bos_id=-1,
+        minloglevel=2,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="has no begin piece.*--bos_id=-1"):
+        adopt_sentencepiece(tmp_path / "x.model")
