@@ -7,15 +7,21 @@ downloads.
 import errno
 import gzip
 import io
+import json
+import pathlib
+import subprocess
+import sys
 import tarfile
 
 import pytest
 import tensorflow_datasets as tfds
 from tensorflow_datasets.core.download import checksums, resource
 
+from keras_transformer.data.prepared import PreparedPairs
 from keras_transformer.data.tfds import load_tfds
 from keras_transformer.text.lines import read_lines
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 _WMT = "http://www.statmt.org/wmt"
 UN, GIGA = f"{_WMT}13/training-parallel-un.tgz", f"{_WMT}10/training-giga-fren.tar"
 ONLY_FRENCH = (UN, GIGA)
@@ -108,6 +114,26 @@ def test_every_split_comes_out_whole_in_either_direction(placed, tmp_path, other
         assert text.name == f"{name} {split}"
         back = load_tfds(name, other, "en", split, tmp_path)
         assert (back.source, back.target) == (text.target, text.source)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("other", "size"), [("de", 400), ("fr", 200)])
+def test_a_recipe_goes_from_the_archives_to_the_papers_bleu(placed, tmp_path, other, size):
+    placed(other)
+    small = ["model.num_layers=1", "model.d_model=16", "model.d_ff=16", "model.num_heads=2"]
+    small += [f"model.vocab_size={size}", "training.steps=3", "training.checkpoint_steps=1"]
+    small += ["training.batch_tokens=512", "decoding.extra_length=5"]
+    command = [sys.executable, ROOT / "trainers" / "train_wmt.py"]
+    command += ["--recipe", f"paper/en{other}-base", "--data-dir", tmp_path]
+    command += ["--run-dir", tmp_path / "run", "--export-to", tmp_path / "exports"]
+    command += [flag for setting in small for flag in ("--set", setting)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    report = json.loads((tmp_path / "run" / "report.json").read_text())
+    assert report["updates"] == 3 and report["averaged_updates"] == [1, 2, 3]
+    assert report["test"]["sentences"] == 10 and report["test"]["paper_bleu"] >= 0
+    prepared = PreparedPairs(tmp_path / "run" / "prepared")
+    assert len(prepared) + sum(prepared.dropped.values()) == 30 + 20 * (other == "fr")
 
 
 def test_languages_in_the_wrong_order_are_said_to_be_so(tmp_path):
