@@ -29,7 +29,7 @@ class Sequences:
     flat: np.ndarray
     starts: np.ndarray
 
-    @property
+    @functools.cached_property
     def lengths(self) -> np.ndarray:
         return np.diff(self.starts)
 
@@ -38,6 +38,13 @@ class Sequences:
 
     def __getitem__(self, i) -> np.ndarray:
         return self.flat[self.starts[i] : self.starts[i + 1]]
+
+    def padded(self, indices: np.ndarray, length: int) -> np.ndarray:
+        """The sequences of these indices, int32 `[indices, length]`, ends filled with padding."""
+        positions = np.arange(length)
+        places = np.minimum(self.starts[indices, None] + positions, len(self.flat) - 1)
+        is_token = positions < self.lengths[indices, None]
+        return np.where(is_token, self.flat[places], np.int32(PAD_ID))
 
     @classmethod
     def join(cls, parts: Iterable[Sequences]) -> Sequences:
@@ -168,18 +175,16 @@ class EncodedPairs:
             int32 arrays source `[rows, source_length]` (with end mark), target_in
             `[rows, target_length]` (from the begin mark) and target_out (to the end mark).
         """
+        indices, every = np.asarray(indices, np.int64), np.arange(len(indices))
         source = np.full((rows, source_length), PAD_ID, np.int32)
         target_in = np.full((rows, target_length), PAD_ID, np.int32)
         target_out = np.full((rows, target_length), PAD_ID, np.int32)
-        for row, i in enumerate(indices):
-            ids = self.source[i]
-            source[row, : len(ids)] = ids
-            source[row, len(ids)] = END_ID
-            ids = self.target[i]
-            target_in[row, 0] = BEGIN_ID
-            target_in[row, 1 : len(ids) + 1] = ids
-            target_out[row, : len(ids)] = ids
-            target_out[row, len(ids)] = END_ID
+        source[every] = self.source.padded(indices, source_length)
+        source[every, self.source.lengths[indices]] = END_ID
+        target_out[every] = self.target.padded(indices, target_length)
+        target_in[every, 0] = BEGIN_ID
+        target_in[every, 1:] = target_out[every, :-1]
+        target_out[every, self.target.lengths[indices]] = END_ID
         return source, target_in, target_out
 
 

@@ -45,7 +45,7 @@ def prepare(
     """Tokenises a corpus to a folder of TFRecords, or goes on where that was stopped.
 
     Args:
-        text: The corpus.
+        text: The corpus. What is in the folder is taken to be of it where its `version` is the same.
         vocabularies: For either side; a copy is put into the folder.
         to: The folder.
         cleaning: What is left out; see `DataConfig`. By default nothing is.
@@ -75,8 +75,7 @@ def prepare(
         raise ValueError(f"max_length should be at least 2. Received: {max_length}.")
     to = pathlib.Path(to)
     settings = {
-        "text": text.name,
-        "text_version": text.version,
+        "text": text.version,
         "vocabulary": vocabularies.fingerprint,
         "cleaning": (cleaning or DataConfig()).cleaning,
         "max_length": max_length,

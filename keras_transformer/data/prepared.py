@@ -92,10 +92,17 @@ class PreparedPairs:
         Raises:
             ValueError: A shard is not what it was when it was written.
         """
+        if self.parts == 1:
+            return self._whole
         ready = self._ahead.pop((number, seed), None)
-        pairs = self._read(number, seed) if ready is None else ready.result()
-        self._ahead = {(number + 1, seed): self._reader.submit(self._read, number + 1, seed)}
+        pairs = self._read(self._part(number, seed)) if ready is None else ready.result()
+        following = self._part(number + 1, seed)
+        self._ahead = {(number + 1, seed): self._reader.submit(self._read, following)}
         return pairs
+
+    @functools.cached_property
+    def _whole(self) -> EncodedPairs:
+        return self._read(self._shards)
 
     def _part(self, number: int, seed: int) -> list[dict]:
         epoch, place = divmod(number, self.parts)
@@ -105,9 +112,9 @@ class PreparedPairs:
     def _lengths_of(self, shards: list[dict]) -> PairLengths:
         return PairLengths.join(PairLengths(*map(np.array, shard["lengths"])) for shard in shards)
 
-    def _read(self, number: int, seed: int) -> EncodedPairs:
+    def _read(self, shards: list[dict]) -> EncodedPairs:
         paths = []
-        for shard in self._part(number, seed):
+        for shard in shards:
             paths.append(self.folder / shard["file"])
             if (found := file_digest(paths[-1])) != shard["sha256"]:
                 what = f"expected SHA-256 {shard['sha256']}, found {found}"
