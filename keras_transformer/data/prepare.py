@@ -45,7 +45,7 @@ def prepare(
     """Tokenises a corpus to a folder of TFRecords, or goes on where that was stopped.
 
     Args:
-        text: The corpus. What is in the folder is taken to be of it where its `version` is the same.
+        text: The corpus; that its `version` is the same makes what is in the folder one of it.
         vocabularies: For either side; a copy is put into the folder.
         to: The folder.
         cleaning: What is left out; see `DataConfig`. By default nothing is.
