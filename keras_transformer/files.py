@@ -93,12 +93,17 @@ def check_writable(path: str | os.PathLike) -> None:
 
 @contextlib.contextmanager
 def locked(folder: pathlib.Path) -> Iterator[None]:
-    """Keeps a second process out of a folder; the system frees the lock with the process.
+    """Makes a folder and keeps a second process out; the system frees the lock with the process.
 
     Raises:
-        ValueError: Another process has it.
+        ValueError: Another process has it, or it cannot be written to.
     """
-    with open(folder / ".lock", "w") as file:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = open(folder / ".lock", "w")  # noqa: SIM115 (entered below)
+    except OSError as error:
+        raise ValueError(f"{folder} cannot be written to: {error.strerror}.") from error
+    with lock as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -83,12 +83,12 @@ def prepare(
         "seed": seed,
         "block_pairs": _BLOCK,
     }
-    _check_folder(to, settings)
-    if (to / INDEX).exists():
-        return PreparedPairs(to)
-    to.mkdir(parents=True, exist_ok=True)
+    _check_folder(to, settings)  # before a lock is put into what may be another's
     with locked(to):
-        if not (to / "vocab" / "vocab.json").exists():
+        _check_folder(to, settings)
+        if (to / INDEX).exists():
+            return PreparedPairs(to)
+        if not (to / _PROGRESS).exists():
             vocabularies.save(to / "vocab")
         writer = _Writer(to, text, settings)
         encoder = BlockEncoder(to, vocabularies.fingerprint, max_length, shards, seed)

@@ -51,7 +51,7 @@ class MultiHeadAttention(keras.layers.Layer):
     """Concat(head_1, ..., head_h) W^O (section 3.2.2), without biases, as the paper writes it.
 
     `layer(x, x, mask)` is self-attention and `layer(x, memory, mask)` attends from one sequence to
-    another. Decoding keeps what `project` gives and calls `attend`.
+    another. `project` and `attend` are its two halves; decoding takes the first for the memory.
 
     Args:
         num_heads: h.
