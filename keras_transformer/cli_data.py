@@ -12,8 +12,7 @@ from keras_transformer.data.prepare import prepare
 from keras_transformer.data.tfds import stream_tfds
 from keras_transformer.files import check_new, new_folder
 from keras_transformer.run_directory import parse_value
-from keras_transformer.text.sentencepiece import adopt_sentencepiece
-from keras_transformer.text.vocabulary import VOCAB_KINDS, Vocabularies
+from keras_transformer.text.vocabulary import VOCAB_KINDS, Vocabularies, adopt_tokenizer
 
 
 def add_data_commands(commands) -> None:
@@ -25,7 +24,8 @@ def add_data_commands(commands) -> None:
         dest="models",
         nargs="+",
         metavar="MODEL",
-        help="in place of text: a SentencePiece model for both languages, or one for each",
+        help="in place of text: a SentencePiece model or tensor2tensor vocabulary for both "
+        "languages, or one for each",
     )
     vocab.add_argument("--size", type=int, default=37_000, help="tokens (default: 37000)")
     vocab.add_argument("--kind", default="bpe", choices=VOCAB_KINDS, help="default: bpe")
@@ -119,16 +119,18 @@ def _adopted(arguments) -> Vocabularies:
     given = (arguments.source, arguments.target, arguments.tsv, arguments.dataset, arguments.sample)
     if any(given) or arguments.separate or len(arguments.models) > 2:
         raise ValueError(
-            "--from is one SentencePiece model for both languages or two, one for each, and "
-            "nothing is learnt then: give no text, --separate or --sample with it."
+            "--from is one vocabulary for both languages or two, one for each, and nothing is "
+            "learnt then: give no text, --separate or --sample with it."
         )
-    source, *target = map(adopt_sentencepiece, arguments.models)
+    source, *target = map(adopt_tokenizer, arguments.models)
     return Vocabularies(source, target[0] if target else source, shared=not target)
 
 
 def _sizes(vocabularies: Vocabularies) -> str:
     """Settings that go with a vocabulary, ready to be given to the trainer."""
     sizes = f"--set model.vocab_size={vocabularies.source.vocab_size}"
+    if vocabularies.source.kind != "bpe":
+        sizes += f" --vocab-kind {vocabularies.source.kind}"
     if vocabularies.shared:
         return sizes
     return (

@@ -342,7 +342,7 @@ class DataConfig(_Config):
     valid_target: str | None = None
     test_source: str | None = None  # scored at the end, from the exported model
     test_target: str | None = None
-    vocab_kind: str = "bpe"  # "bpe" (SentencePiece) or "wordpiece"
+    vocab_kind: str = "bpe"  # "bpe" (SentencePiece), "wordpiece", or "t2t", which is not learnt
     shared_vocab: bool = True  # one vocabulary for both languages
     vocab_sample: int | None = None  # learn it from so many lines a side, drawn; None: see below
     max_length_ratio: float | None = None  # leave out training pairs with one side so much longer
@@ -364,7 +364,8 @@ class DataConfig(_Config):
         self._require(self.normalize in forms, "normalize", "NFC, NFD, NFKC, NFKD or None")
         if self.vocab_sample is not None:
             self._require(self.vocab_sample > 0, "vocab_sample", "above 0, or None")
-        self._require(self.vocab_kind in ("bpe", "wordpiece"), "vocab_kind", "'bpe' or 'wordpiece'")
+        kinds = ("bpe", "wordpiece", "t2t")
+        self._require(self.vocab_kind in kinds, "vocab_kind", "'bpe', 'wordpiece' or 't2t'")
         for part in ("train", "valid", "test"):
             one, other = getattr(self, f"{part}_source"), getattr(self, f"{part}_target")
             if (one is None) != (other is None):

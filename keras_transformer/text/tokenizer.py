@@ -1,7 +1,7 @@
 """What every tokenizer is: text to ids and back, inside the graph.
 
-Both kinds (SentencePiece BPE and WordPiece) share one documented normalisation, made of ops that
-the stock TensorFlow Serving carries:
+All kinds (SentencePiece, WordPiece, tensor2tensor's subwords) share one documented normalisation,
+made of ops that the stock TensorFlow Serving carries:
 
   1. bytes that are not UTF-8 become U+FFFD, the replacement character;
   2. Unicode NFC, so that "e" + combining acute and the single "é" are the same text;
@@ -68,7 +68,7 @@ class Tokenizer(tf.Module, abc.ABC):
     `load_tokenizer`, not by hand.
 
     Attributes:
-        kind: "bpe" or "wordpiece".
+        kind: "bpe", "wordpiece" or "t2t".
         vocab_size: Number of ids, special ones included.
         fingerprint: SHA-256, in hex, of the vocabulary's content.
 
@@ -176,16 +176,18 @@ class Tokenizer(tf.Module, abc.ABC):
 
 
 def load_tokenizer(path: str | os.PathLike) -> Tokenizer:
-    """Reads a vocabulary file of either kind; the content says which.
+    """Reads a vocabulary file of any kind; the content says which.
 
     Args:
-        path: A file written by `Tokenizer.save`, or any SentencePiece model with the same special
-            ids (`spm_train --pad_id=0 --unk_id=1 --bos_id=2 --eos_id=3`).
+        path: A file written by `Tokenizer.save`, a tensor2tensor vocabulary, or a SentencePiece
+            model with the same special ids (`spm_train --pad_id=0 --unk_id=1 --bos_id=2
+            --eos_id=3`; `adopt_sentencepiece` reads any other).
 
     Raises:
         ValueError: The file is missing, is no vocabulary, or has other special ids.
     """
     from keras_transformer.text.sentencepiece import SentencePieceTokenizer
+    from keras_transformer.text.subwords import SubwordTokenizer, is_subword_file
     from keras_transformer.text.wordpiece import WordPieceTokenizer
 
     try:
@@ -196,6 +198,8 @@ def load_tokenizer(path: str | os.PathLike) -> Tokenizer:
         ) from None
     # A SentencePiece model is a protocol buffer and starts with 0x0a, WordPiece is JSON.
     kind = WordPieceTokenizer if content.startswith(b"{") else SentencePieceTokenizer
+    if is_subword_file(content):
+        kind = SubwordTokenizer
     try:
         return kind(content)
     except ValueError as error:

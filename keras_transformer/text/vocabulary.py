@@ -12,7 +12,8 @@ import random
 from collections.abc import Iterable, Iterator
 
 from keras_transformer.files import write_bytes
-from keras_transformer.text.sentencepiece import learn_bpe
+from keras_transformer.text.sentencepiece import adopt_sentencepiece, learn_bpe
+from keras_transformer.text.subwords import is_subword_file
 from keras_transformer.text.tokenizer import (
     SPECIAL_IDS,
     Tokenizer,
@@ -66,6 +67,25 @@ def learn_tokenizer(
             "check the training files"
         )
     return _LEARNERS[kind](chosen, vocab_size)
+
+
+def adopt_tokenizer(path: str | os.PathLike) -> Tokenizer:
+    """A vocabulary of another program's: any SentencePiece model, or tensor2tensor's subwords.
+
+    Raises:
+        ValueError: It is neither.
+
+    Example:
+        >>> tokenizer = adopt_tokenizer("vocab.translate_ende_wmt32k.32768.subwords")
+    """
+    try:
+        with open(path, "rb") as file:
+            is_subwords = is_subword_file(file.read(100))
+    except OSError as error:
+        raise ValueError(
+            f"the vocabulary file {str(path)!r} cannot be read: {error.strerror}"
+        ) from None
+    return load_tokenizer(path) if is_subwords else adopt_sentencepiece(path)
 
 
 def _sample(lines: Iterable[str], size: int, seed: int) -> list[str]:
