@@ -56,7 +56,7 @@ def find_vocabularies(
     if data.stream:
         raw = train
         train = PairStream(raw.name, lambda: clean_pairs(raw, data, {}))
-        lines = f"{sample} lines a side"
+        lines = f"at most {sample:,} lines a side"
     else:
         lines = f"{len(train) if sample is None else min(sample, len(train))} pairs"
     say(f"Learning a vocabulary of {model.vocab_size} from {lines} ...")

@@ -262,7 +262,7 @@ def test_a_text_that_streams_trains_as_the_same_text_prepared_before(tmp_path, c
     config = RunConfig.from_preset("demo", data | {"stream": True}, few)
     streamed = kt.Job(config, tmp_path / "streamed", None, "single", said.append).run()
     assert streamed["left_out"] == {"drop_duplicates": 0} and streamed["test"]["sentences"] == 8
-    assert "Learning a vocabulary of 400 from 150 lines a side ..." in said
+    assert "Learning a vocabulary of 400 from at most 150 lines a side ..." in said
     assert any(line.startswith("Tokenising") for line in said)
     prepare = ["prepare", "--source", data["train_source"], "--target", data["train_target"]]
     prepare += ["--vocab", str(tmp_path / "streamed" / "vocab"), "--to", str(tmp_path / "corpus")]
