@@ -11,10 +11,17 @@ from keras_transformer.config import (
     TransformerConfig,
 )
 from keras_transformer.data.batching import TokenBatches
-from keras_transformer.data.corpus import ParallelText, read_parallel_files, read_tsv
+from keras_transformer.data.corpus import (
+    ParallelText,
+    read_parallel_files,
+    read_tsv,
+    stream_parallel_files,
+)
 from keras_transformer.data.demo import make_demo_corpus
 from keras_transformer.data.encoding import encode_pairs
-from keras_transformer.data.tfds import load_tfds
+from keras_transformer.data.prepare import prepare
+from keras_transformer.data.prepared import PreparedPairs
+from keras_transformer.data.tfds import load_tfds, stream_tfds
 from keras_transformer.decoding.scoring import AttentionWeights, attention_weights, score_pairs
 from keras_transformer.decoding.translator import Translation, Translator
 from keras_transformer.evaluation.bleu import corpus_bleu
@@ -39,6 +46,7 @@ __all__ = [
     "Job",
     "ParallelText",
     "Perplexity",
+    "PreparedPairs",
     "RunConfig",
     "SmoothedCrossEntropy",
     "TokenAccuracy",
@@ -62,7 +70,10 @@ __all__ = [
     "load_tokenizer",
     "make_demo_corpus",
     "paper_optimizer",
+    "prepare",
     "read_parallel_files",
     "read_tsv",
     "score_pairs",
+    "stream_parallel_files",
+    "stream_tfds",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import sys
 
 import tqdm
 
@@ -152,18 +152,22 @@ def _prepare(arguments) -> None:
             )
         fields[name] = parse_value(value)
     vocabularies = Vocabularies.load(arguments.vocab)
-    with tqdm.tqdm(unit=" pairs", unit_scale=True, mininterval=1.0) as bar:
-        pairs = prepare(
-            _text(arguments),
-            vocabularies,
-            arguments.to,
-            DataConfig(**fields),
-            arguments.max_length,
-            arguments.shards,
-            arguments.seed,
-            arguments.processes or os.cpu_count() or 1,
-            lambda count: bar.update(count - bar.n),
-        )
+    try:
+        with tqdm.tqdm(unit=" pairs", unit_scale=True, mininterval=1.0) as bar:
+            pairs = prepare(
+                _text(arguments),
+                vocabularies,
+                arguments.to,
+                DataConfig(**fields),
+                arguments.max_length,
+                arguments.shards,
+                arguments.seed,
+                arguments.processes,
+                lambda count: bar.update(count - bar.n),
+            )
+    except KeyboardInterrupt:
+        print("The same command goes on from here.", file=sys.stderr)
+        raise
     for reason, count in {**pairs.left_out, **pairs.dropped}.items():
         print(f"{reason}: {count:,} pairs left out")
     print(f"{arguments.to}: {len(pairs):,} pairs, {pairs.tokens:,} tokens")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import pathlib
 from collections.abc import Callable
 
@@ -118,7 +117,7 @@ def make_batches(
             data,
             training.max_length,
             seed=training.seed,
-            processes=os.cpu_count() or 1,
+            processes=None,
             on_pairs=_news(say),
         )
     else:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from keras_transformer.config import DataConfig
-from keras_transformer.data.blocks import BLOCKS, Block, BlockEncoder, encode_all
+from keras_transformer.data.blocks import BLOCKS, Block, BlockEncoder, cores, encode_all
 from keras_transformer.data.cleaning import clean_pairs
 from keras_transformer.data.corpus import PairStream
 from keras_transformer.data.encoding import none_left
@@ -39,7 +39,7 @@ def prepare(
     max_length: int = 256,
     shards: int = 64,
     seed: int = 1,
-    processes: int = 1,
+    processes: int | None = 1,
     on_pairs: Callable[[int], None] = lambda count: None,
 ) -> PreparedPairs:
     """Tokenises a corpus to a folder of TFRecords, or goes on where that was stopped.
@@ -52,8 +52,9 @@ def prepare(
         max_length: Tokens a side at most, end mark included; longer pairs are left out.
         shards: Files to write.
         seed: Of the dealing out to shards.
-        processes: Processes that tokenise. With more than one, the calling script should start its
-            work under `if __name__ == "__main__":`, as `multiprocessing` asks.
+        processes: Processes that tokenise; None for one a CPU core. With more than one, the calling
+            script should start its work under `if __name__ == "__main__":`, as `multiprocessing`
+            asks.
         on_pairs: Called with the number of pairs read so far, now and then.
 
     Returns:
@@ -66,13 +67,17 @@ def prepare(
 
     Example:
         >>> text = stream_parallel_files(["train.en.gz"], ["train.de.gz"])
-        >>> pairs = prepare(text, vocabularies, "prepared/ende", processes=os.cpu_count())
+        >>> pairs = prepare(text, vocabularies, "prepared/ende", processes=None)
     """
-    for name, value, least in (("shards", shards, 1), ("processes", processes, 1)):
+    processes = cores() if processes is None else processes
+    for name, value, least in (
+        ("shards", shards, 1),
+        ("processes", processes, 1),
+        ("max_length", max_length, 2),
+        ("seed", seed, 0),
+    ):
         if value < least:
             raise ValueError(f"{name} should be at least {least}. Received: {value}.")
-    if max_length < 2:
-        raise ValueError(f"max_length should be at least 2. Received: {max_length}.")
     to = pathlib.Path(to)
     settings = {
         "text": text.version,
