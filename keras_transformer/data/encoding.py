@@ -22,7 +22,7 @@ class Sequences:
     """Many sequences of ids in one array: sequence i is flat[starts[i] : starts[i + 1]].
 
     Attributes:
-        flat: int32, all ids one after another.
+        flat: int32 (where memory counts and they fit, uint16), all ids one after another.
         starts: int64, one more than there are sequences.
     """
 
@@ -51,7 +51,7 @@ class Sequences:
         """The sequences of several, one after the other."""
         parts = list(parts)
         lengths = np.concatenate([np.zeros(1, np.int64), *(part.lengths for part in parts)])
-        flat = np.concatenate([np.zeros(0, np.int32), *(part.flat for part in parts)])
+        flat = np.concatenate([part.flat for part in parts] or [np.zeros(0, np.int32)])
         return cls(flat, np.cumsum(lengths))
 
     def take(self, indices: np.ndarray) -> Sequences:

@@ -123,8 +123,9 @@ class PreparedPairs:
         sides: tuple[list, list] = ([], [])
         for batch in records.map(lambda batch: tf.io.parse_example(batch, _FEATURES), 2):
             for side, name in zip(sides, _FEATURES, strict=True):
-                ids = batch[name].flat_values.numpy().astype(np.int32)
-                side.append(Sequences(ids, batch[name].row_splits.numpy()))
+                ids = batch[name].flat_values.numpy()
+                kind = np.uint16 if ids.max(initial=0) < 2**16 else np.int32
+                side.append(Sequences(ids.astype(kind), batch[name].row_splits.numpy()))
         return EncodedPairs(*map(Sequences.join, sides), dropped={})
 
 
