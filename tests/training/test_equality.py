@@ -170,7 +170,7 @@ measure(pathlib.Path(sys.argv[2]), "worker" + sys.argv[3], strategy)
 def test_two_worker_processes_are_one_device(one_device, start_workers):
     command = [sys.executable, "-c", _WORKER, str(pathlib.Path(__file__).parent), str(one_device)]
     for process in start_workers([*command, "0"], [*command, "1"]):
-        _, error = process.communicate(timeout=400)
+        _, error = process.communicate(timeout=900)
         assert process.returncode == 0, error[-3000:]
     assert_equal(one_device, "worker0")
     assert_equal(one_device, "worker1")

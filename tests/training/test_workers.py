@@ -60,7 +60,7 @@ def test_what_the_chief_has_reaches_the_other_bit_for_bit(tmp_path, start_worker
     command = [sys.executable, "-c", _AGREE]
     found = []
     for process in start_workers(*([*command, i, str(tmp_path)] for i in "01")):
-        out, error = process.communicate(timeout=120)
+        out, error = process.communicate(timeout=300)
         assert process.returncode == 0, error[-3000:]
         found.append(json.loads(out.splitlines()[-1]))
     assert [one["chief"] for one in found] == [True, False]
@@ -86,7 +86,7 @@ def test_two_processes_train_the_demo_stop_and_go_on_and_the_first_writes(tmp_pa
             for folder in ("first", "second")
         ]
         processes = start_workers(*commands, flags=steps == 7)[-2:]
-        outputs = [process.communicate(timeout=400) for process in processes]
+        outputs = [process.communicate(timeout=900) for process in processes]
         for process, (_, error) in zip(processes, outputs, strict=True):
             assert process.returncode == 0, error[-3000:]
     assert "Going on from update 4" in outputs[0][1]
