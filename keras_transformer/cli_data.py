@@ -99,6 +99,11 @@ def _vocab(arguments) -> None:
     check_new(arguments.to)
     if arguments.models is None:
         text = _text(arguments)
+        if not text.is_lasting:
+            raise ValueError(
+                f"{text.name} cannot be read more than once, and each side is read by itself: put "
+                "the text into files."
+            )
         vocabularies = Vocabularies.learn(
             (source for source, _ in text),
             (target for _, target in text),
@@ -117,7 +122,7 @@ def _vocab(arguments) -> None:
 
 def _adopted(arguments) -> Vocabularies:
     given = (arguments.source, arguments.target, arguments.tsv, arguments.dataset, arguments.sample)
-    if any(given) or arguments.separate or len(arguments.models) > 2:
+    if any(value is not None for value in given) or arguments.separate or len(arguments.models) > 2:
         raise ValueError(
             "--from is one vocabulary for both languages or two, one for each, and nothing is "
             "learnt then: give no text, --separate or --sample with it."

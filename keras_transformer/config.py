@@ -360,6 +360,8 @@ class DataConfig(_Config):
         super().__post_init__()
         ratio = self.max_length_ratio
         self._require(ratio is None or ratio >= 1, "max_length_ratio", "1 or more, or None")
+        for name in ("source_script", "target_script"):
+            self._require(getattr(self, name) != "", name, "a script of Unicode, or None")
         forms = (None, "NFC", "NFD", "NFKC", "NFKD")
         self._require(self.normalize in forms, "normalize", "NFC, NFD, NFKC, NFKD or None")
         if self.vocab_sample is not None:

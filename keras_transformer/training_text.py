@@ -37,7 +37,10 @@ def find_vocabularies(
         ValueError: The one that is there is not as the settings say, or none can be learnt.
     """
     data, model = config.data, config.model
-    given = data.vocab if data.prepared is None else pathlib.Path(data.prepared) / "vocab"
+    given = data.vocab
+    if data.prepared is not None:
+        _ = PreparedPairs(data.prepared).vocabularies  # says clearly what is no prepared corpus
+        given = pathlib.Path(data.prepared) / "vocab"
     begun = prepared_folder(folder.parent) / "vocab"  # by a run that was stopped while it prepared
     if given is None and data.stream and (begun / "vocab.json").exists():
         given = begun
@@ -53,6 +56,11 @@ def find_vocabularies(
         return _checked(Vocabularies.load(given), given, config)
     train, sample = texts.train, data.vocab_sample_
     if data.stream:
+        if not train.is_lasting:
+            raise ValueError(
+                f"{train.name} cannot be read more than once, and data.stream does: give files, or "
+                "data.vocab and keras-transformer prepare."
+            )
         raw = train
         train = PairStream(raw.name, lambda: clean_pairs(raw, data, {}))
         lines = f"at most {sample:,} lines a side"
@@ -153,7 +161,7 @@ def _checked(found: Vocabularies, folder, config: RunConfig) -> Vocabularies:
         raise ValueError(
             f"The vocabulary in {folder} (kind, shared, source and target "
             f"size: {there}) is not the one asked for {asked}. Give the settings that it was "
-            "learnt with, another run directory, or another data.vocab."
+            "learnt with, or another run directory or vocabulary."
         )
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -88,8 +89,11 @@ class BlockEncoder:
 
 @functools.lru_cache(maxsize=1)
 def _load_vocabularies(folder: pathlib.Path, fingerprint: str) -> Vocabularies:
-    """Once a process; the fingerprint is there to tell one folder's from what it held before."""
-    return Vocabularies.load(folder)
+    """Once a process, and again where the folder holds another by now."""
+    vocabularies = Vocabularies.load(folder)
+    if vocabularies.fingerprint != fingerprint:
+        raise ValueError(f"{folder} was replaced by another vocabulary. Call the same again.")
+    return vocabularies
 
 
 def _example(source: list[int], target: list[int]) -> bytes:
@@ -107,29 +111,36 @@ def encode_all(encoder: BlockEncoder, blocks: Iterator, processes: int) -> Itera
         yield from itertools.starmap(encoder, itertools.chain(first, blocks))
         return
     spawn = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork
-    with concurrent.futures.ProcessPoolExecutor(
-        processes, spawn, _start_process, [os.getpid()]
-    ) as pool:
-        under_way: collections.deque = collections.deque()
-        try:
-            for block in itertools.chain(first, blocks):
+    pool = concurrent.futures.ProcessPoolExecutor(processes, spawn, _start_process, [os.getpid()])
+    under_way: collections.deque = collections.deque()
+    try:
+        for block in itertools.chain(first, blocks):
+            with _interrupts_held():  # Ctrl-C is for this process to answer, from the start
                 under_way.append(pool.submit(encoder, *block))
-                if len(under_way) > 2 * processes:
-                    yield under_way.popleft().result()
-            while under_way:
+            if len(under_way) > 2 * processes:
                 yield under_way.popleft().result()
-        except concurrent.futures.process.BrokenProcessPool as error:
-            raise OSError(
-                "a process that tokenised was killed (for want of memory?), or could not start; "
-                "the same call again goes on from where it was"
-            ) from error
-        finally:
-            for future in under_way:
-                future.cancel()
+        while under_way:
+            yield under_way.popleft().result()
+    except concurrent.futures.process.BrokenProcessPool as error:
+        raise OSError(
+            "a process that tokenised was killed (for want of memory?), or could not start; the "
+            "same call again goes on from where it was"
+        ) from error
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextlib.contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """SIGINT waits meanwhile; a process that is started then never gets one."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _start_process(parent: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent to answer
     tf.config.set_visible_devices([], "GPU")  # whose memory is for training
     threading.Thread(target=_leave_with, args=[parent], daemon=True).start()
 

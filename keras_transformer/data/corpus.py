@@ -18,8 +18,9 @@ class PairStream:
     Attributes:
         name: What the pairs are called in messages and reports.
         read: Begins to read them.
-        version: What changes, at the latest, where the pairs are other ones, as JSON: the sizes of
-            the files, say.
+        version: Where it is the same, the pairs are (sizes and times of files, say), as JSON; None
+            where only reading them can tell.
+        is_lasting: Whether they can be read more than once, as from a pipe they cannot.
 
     Example:
         >>> stream = PairStream("two", lambda: iter([("a b", "c d"), ("e", "f")]))
@@ -30,6 +31,7 @@ class PairStream:
     name: str
     read: Callable[[], Iterator[tuple[str, str]]]
     version: object = None
+    is_lasting: bool = True
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         return self.read()
@@ -102,7 +104,7 @@ def stream_parallel_files(
     return PairStream(
         ", ".join(f"{source} and {target}" for source, target in both),
         lambda: itertools.chain.from_iterable(itertools.starmap(_iter_pairs, both)),
-        [_size(path) for path in (*sources, *targets)],
+        *_version(*sources, *targets),
     )
 
 
@@ -112,7 +114,7 @@ def stream_tsv(path: str | os.PathLike) -> PairStream:
     Raises:
         ValueError: While it is read: as `stream_parallel_files`, or a line has no tab.
     """
-    return PairStream(str(path), lambda: _iter_tsv(path), [_size(path)])
+    return PairStream(str(path), lambda: _iter_tsv(path), *_version(path))
 
 
 def read_parallel_files(source: str | os.PathLike, target: str | os.PathLike) -> ParallelText:
@@ -165,6 +167,9 @@ def _unequal(name: str, source: int, target: int) -> str:
     )
 
 
-def _size(path) -> int | None:
-    """Bytes of a file; None where it is none, which reading it will say."""
-    return os.stat(path).st_size if os.path.isfile(path) else None
+def _version(*paths) -> tuple[list | None, bool]:
+    """`version` and `is_lasting` of a stream from files; one that is missing, reading will name."""
+    is_lasting = all(os.path.isfile(path) or not os.path.exists(path) for path in paths)
+    if not all(map(os.path.isfile, paths)):
+        return None, is_lasting
+    return [[stat.st_size, stat.st_mtime_ns] for stat in map(os.stat, paths)], True

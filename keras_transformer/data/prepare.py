@@ -8,6 +8,7 @@ same call goes on from there, and the shards are the same, byte for byte, as wit
 from __future__ import annotations
 
 import collections
+import contextlib
 import hashlib
 import itertools
 import json
@@ -29,6 +30,8 @@ from keras_transformer.text.vocabulary import Vocabularies
 
 _BLOCK = 20_000  # pairs
 _PROGRESS = "progress.json"
+_NOTED = ("settings", "blocks", "digest", "sizes", "tokens", "dropped", "lengths")
+_NOTHING = hashlib.sha256().hexdigest()
 
 
 def prepare(
@@ -45,7 +48,7 @@ def prepare(
     """Tokenises a corpus to a folder of TFRecords, or goes on where that was stopped.
 
     Args:
-        text: The corpus; that its `version` is the same makes what is in the folder one of it.
+        text: The corpus.
         vocabularies: For either side; a copy is put into the folder.
         to: The folder.
         cleaning: What is left out; see `DataConfig`. By default nothing is.
@@ -58,7 +61,8 @@ def prepare(
         on_pairs: Called with the number of pairs read so far, now and then.
 
     Returns:
-        The prepared corpus; at once where the folder holds it already.
+        The prepared corpus; where the folder holds it already, at once or, if its files have
+        another date, once they were read and found the same.
 
     Raises:
         ValueError: The text is unfit or is another than at the start, or the folder holds another
@@ -70,19 +74,18 @@ def prepare(
         >>> pairs = prepare(text, vocabularies, "prepared/ende", processes=None)
     """
     processes = cores() if processes is None else processes
-    for name, value, least in (
-        ("shards", shards, 1),
-        ("processes", processes, 1),
-        ("max_length", max_length, 2),
-        ("seed", seed, 0),
+    for name, value, least, most in (
+        ("shards", shards, 1, 100_000),
+        ("processes", processes, 1, 1000),
+        ("max_length", max_length, 2, 100_000),
+        ("seed", seed, 0, 2**63),
     ):
-        if value < least:
-            raise ValueError(f"{name} should be at least {least}. Received: {value}.")
-    to = pathlib.Path(to)
+        if not least <= value <= most:
+            raise ValueError(f"{name} should be from {least} to {most}. Received: {value}.")
+    to, cleaning = pathlib.Path(to), cleaning or DataConfig()
     settings = {
-        "text": text.version,
         "vocabulary": vocabularies.fingerprint,
-        "cleaning": (cleaning or DataConfig()).cleaning,
+        "cleaning": cleaning.cleaning,
         "max_length": max_length,
         "shards": shards,
         "seed": seed,
@@ -92,15 +95,53 @@ def prepare(
     with locked(to):
         _check_folder(to, settings)
         if (to / INDEX).exists():
-            return PreparedPairs(to)
-        if not (to / _PROGRESS).exists():
+            found = PreparedPairs(to)
+            _check_same_text(text, cleaning, found)
+        else:
+            found = None
+            writer = _Writer(to, text, settings)
+        if not _holds(to / "vocab", vocabularies):
             vocabularies.save(to / "vocab")
-        writer = _Writer(to, text, settings)
-        encoder = BlockEncoder(to, vocabularies.fingerprint, max_length, shards, seed)
-        blocks = writer.blocks(cleaning or DataConfig(), on_pairs)
-        writer.write(encode_all(encoder, blocks, processes))
-        writer.finish()
+        if found is None:
+            encoder = BlockEncoder(to, vocabularies.fingerprint, max_length, shards, seed)
+            blocks = writer.blocks(cleaning, on_pairs)
+            try:
+                writer.write(encode_all(encoder, blocks, processes))
+                writer.finish()
+            except ValueError:
+                if not writer.blocks_done or not writer.pairs:
+                    writer.discard()
+                raise
     return PreparedPairs(to)
+
+
+def _holds(folder: pathlib.Path, vocabularies: Vocabularies) -> bool:
+    try:
+        return Vocabularies.load(folder).fingerprint == vocabularies.fingerprint
+    except ValueError:
+        return False
+
+
+def _digested(text: PairStream, cleaning: DataConfig, left_out: dict) -> Iterator[tuple[list, str]]:
+    """The blocks of the cleaned text, each with the SHA-256 of all of it so far."""
+    pairs, digest = clean_pairs(text, cleaning, left_out), hashlib.sha256()
+    while block := list(itertools.islice(pairs, _BLOCK)):
+        digest.update("\n".join(itertools.chain.from_iterable(block)).encode() + b"\n")
+        yield block, digest.hexdigest()
+
+
+def _check_same_text(text: PairStream, cleaning: DataConfig, found: PreparedPairs) -> None:
+    """Raises ValueError where a folder that is finished holds another text."""
+    if text.version is not None and text.version == found.version:
+        return
+    digest = _NOTHING
+    for _, digest in _digested(text, cleaning, {}):  # noqa: B007 (the last one counts)
+        pass
+    if digest != found.digest:
+        raise ValueError(
+            f"{found.folder} holds another text than {text.name} is now. Give another folder, or "
+            "remove it."
+        )
 
 
 def _check_folder(folder: pathlib.Path, settings: dict) -> None:
@@ -112,8 +153,11 @@ def _check_folder(folder: pathlib.Path, settings: dict) -> None:
     if (folder / INDEX).exists():
         there = PreparedPairs(folder).settings
     elif (folder / _PROGRESS).exists():
-        there = _load(folder / _PROGRESS)["settings"]
-    elif any(path.name not in ("vocab", ".lock", BLOCKS) for path in folder.iterdir()):
+        done = _load(folder / _PROGRESS)
+        if not done["blocks"]:  # no more than begun
+            return
+        there = done["settings"]
+    elif any(not path.name.startswith(".") for path in folder.iterdir()):
         raise ValueError(f"{folder} holds something else than a prepared corpus. Give a new one.")
     else:
         return
@@ -127,8 +171,12 @@ def _check_folder(folder: pathlib.Path, settings: dict) -> None:
 
 def _load(path: pathlib.Path) -> dict:
     try:
-        return json.loads(path.read_bytes())
-    except ValueError as error:
+        done = json.loads(path.read_bytes())
+        missing = set(_NOTED) - set(done)
+        if missing or not isinstance(done["settings"], dict):
+            raise ValueError(f"it lacks {', '.join(missing) or 'settings'}")
+        return done
+    except (ValueError, TypeError) as error:
         raise ValueError(
             f"{path} is damaged ({error}). Remove its folder and begin anew."
         ) from None
@@ -141,21 +189,25 @@ class _Writer:
         self.folder, self.text, self.settings = folder, text, settings
         count = settings["shards"]
         self.files = [folder / f"train-{i:05}-of-{count:05}.tfrecord" for i in range(count)]
-        self.blocks_done, self.digest = 0, hashlib.sha256()
+        self.blocks_done, self.digest = 0, _NOTHING
         self.sizes = np.zeros(count, np.int64)
         self.lengths = np.zeros([3, count, settings["max_length"] + 1], np.int64)
         self.dropped, self.left_out = collections.Counter(), {}
         self.tokens = np.zeros(2, np.int64)
-        self._seen_digest = None
         self._digests = collections.deque()  # of the text up to each block that is under way
         shutil.rmtree(folder / BLOCKS, ignore_errors=True)
         (folder / BLOCKS).mkdir()
-        if not (folder / _PROGRESS).exists():
-            self._note(self._hex())
-        self._restore(_load(folder / _PROGRESS))
+        progress = folder / _PROGRESS
+        if not progress.exists() or not _load(progress)["blocks"]:
+            self._note(_NOTHING)
+        self._restore(_load(progress))
+
+    @property
+    def pairs(self) -> int:
+        return int(self.lengths[0].sum())
 
     def _restore(self, done: dict) -> None:
-        self.blocks_done, self._seen_digest = done["blocks"], done["digest"]
+        self.blocks_done, self.digest = done["blocks"], done["digest"]
         self.sizes[:], self.tokens[:] = done["sizes"], done["tokens"]
         self.dropped.update(done["dropped"])
         for shard, table in enumerate(done["lengths"]):
@@ -170,27 +222,32 @@ class _Writer:
 
     def blocks(self, cleaning: DataConfig, on_pairs) -> Iterator[tuple[int, list]]:
         """The blocks that are still to do, with their numbers."""
-        pairs, read = clean_pairs(self.text, cleaning, self.left_out), 0
-        done = self.blocks_done
-        for number in itertools.count():
-            block = list(itertools.islice(pairs, _BLOCK))
-            ends_early = not block and number < done
-            if ends_early or done == number > 0 and self._hex() != self._seen_digest:
-                raise ValueError(
-                    f"{self.text.name} is not the text that was begun with. Remove {self.folder} "
-                    "to begin anew, or give another folder."
-                )
-            if not block:
-                return
-            self.digest.update("\n".join(itertools.chain.from_iterable(block)).encode() + b"\n")
+        done, digest, read, number = self.blocks_done, self.digest, 0, -1
+        for number, (block, so_far) in enumerate(_digested(self.text, cleaning, self.left_out)):
             read += len(block)
             on_pairs(read)
+            if number == done - 1 and so_far != digest:
+                raise ValueError(self._other_text())
             if number >= done:
-                self._digests.append(self._hex())
+                self._digests.append(so_far)
                 yield number, block
+        if number < done - 1:
+            raise ValueError(self._other_text())
 
-    def _hex(self) -> str:
-        return self.digest.hexdigest()
+    def _other_text(self) -> str:
+        return (
+            f"{self.text.name} is not the text that was begun with. Remove {self.folder} to begin "
+            "anew, or give another folder."
+        )
+
+    def discard(self) -> None:
+        """Removes all that was written."""
+        for path in (*self.files, self.folder / _PROGRESS, self.folder / ".lock"):
+            path.unlink(missing_ok=True)
+        for folder in (BLOCKS, "vocab"):
+            shutil.rmtree(self.folder / folder, ignore_errors=True)
+        with contextlib.suppress(OSError):  # (where something else is in it)
+            self.folder.rmdir()
 
     def write(self, blocks: Iterator[Block]) -> None:
         """Adds blocks to the shards, in their order, and notes each."""
@@ -203,7 +260,8 @@ class _Writer:
             block.file.unlink()
             self._count(block)
             self.blocks_done += 1
-            self._note(self._digests.popleft())
+            self.digest = self._digests.popleft()
+            self._note(self.digest)
 
     def _count(self, block: Block) -> None:
         longer = np.maximum(block.source, block.target)
@@ -234,9 +292,8 @@ class _Writer:
     def finish(self) -> None:
         """Writes the index, which says that the corpus is whole."""
         pairs = self.lengths[0].sum(axis=1)
-        read = int(pairs.sum()) + self.dropped.total() + sum(self.left_out.values())
-        if not pairs.sum():
-            shutil.rmtree(self.folder)
+        read = self.pairs + self.dropped.total() + sum(self.left_out.values())
+        if not self.pairs:
             if not read:
                 raise ValueError(f"{self.text.name}: there are no sentence pairs; it is empty.")
             reasons = {**self.left_out, **self.dropped}
@@ -253,13 +310,15 @@ class _Writer:
                 self.files, self.sizes, pairs, self._tables(), strict=True
             )
         ]
-        made = json.dumps([self.settings, self._hex()], sort_keys=True)
+        made = json.dumps([self.settings, self.digest], sort_keys=True)
         index = {
             "version": VERSION,
             "name": self.text.name,
             "fingerprint": hashlib.sha256(made.encode()).hexdigest(),
+            "text_digest": self.digest,
+            "text_version": self.text.version,
             "settings": self.settings,
-            "pairs": int(pairs.sum()),
+            "pairs": self.pairs,
             "source_tokens": int(self.tokens[0]),
             "target_tokens": int(self.tokens[1]),
             "dropped": {reason: count for reason, count in self.dropped.items() if count},

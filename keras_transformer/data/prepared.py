@@ -41,6 +41,7 @@ class PreparedPairs:
         dropped: How many pairs were left out as empty or too long.
         left_out: How many were by cleaning.
         settings: How it was prepared.
+        digest, version: SHA-256 of its text, cleaned, and the text's `PairStream.version`.
         parts: Into how many parts an epoch is divided.
 
     Raises:
@@ -54,16 +55,20 @@ class PreparedPairs:
     def __init__(self, folder: str | os.PathLike):
         self.folder = pathlib.Path(folder)
         index = _read_index(self.folder)
-        self._shards, self.settings = index["shards"], index["settings"]
-        self.name, self.fingerprint = index["name"], index["fingerprint"]
-        self.dropped, self.left_out = index["dropped"], index["left_out"]
-        self.tokens = index["source_tokens"] + index["target_tokens"]
-        self._pairs = sum(shard["pairs"] for shard in self._shards)
+        try:
+            self._shards, self.settings = index["shards"], index["settings"]
+            self.name, self.fingerprint = index["name"], index["fingerprint"]
+            self.digest, self.version = index["text_digest"], index["text_version"]
+            self.dropped, self.left_out = index["dropped"], index["left_out"]
+            self.tokens = index["source_tokens"] + index["target_tokens"]
+            self._pairs = sum(shard["pairs"] for shard in self._shards)
+            sizes = [(self.folder / shard["file"], shard["bytes"]) for shard in self._shards]
+        except (KeyError, TypeError) as error:
+            raise ValueError(_unusable(self.folder / INDEX, f"it lacks {error}")) from error
         self.parts = max(1, min(-(-self._pairs // _PART_PAIRS), len(self._shards)))
         self._reader = concurrent.futures.ThreadPoolExecutor(1)
         self._ahead: dict = {}  # the part that is being read, by number and seed
-        for shard in self._shards:
-            path, size = self.folder / shard["file"], shard["bytes"]
+        for path, size in sizes:
             found = path.stat().st_size if path.exists() else None
             if found != size:
                 raise ValueError(_damaged(path, f"expected {size} bytes, found {found}"))
@@ -73,8 +78,16 @@ class PreparedPairs:
 
     @functools.cached_property
     def vocabularies(self) -> Vocabularies:
-        """The vocabulary that the ids are of."""
-        return Vocabularies.load(self.folder / "vocab")
+        """The vocabulary that the ids are of.
+
+        Raises:
+            ValueError: It is missing or another.
+        """
+        vocabularies = Vocabularies.load(self.folder / "vocab")
+        if vocabularies.fingerprint != self.settings["vocabulary"]:
+            what = "it is another vocabulary than the corpus was prepared with"
+            raise ValueError(_damaged(self.folder / "vocab", what))
+        return vocabularies
 
     @functools.cached_property
     def lengths(self) -> PairLengths:
@@ -156,11 +169,16 @@ def _read_index(folder: pathlib.Path) -> dict:
             "with keras-transformer prepare; the same command goes on where it was stopped."
         ) from None
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise ValueError(
-            f"{folder / INDEX} cannot be used ({error}). Prepare the corpus again."
-        ) from error
+        raise ValueError(_unusable(folder / INDEX, str(error))) from error
     return index
 
 
 def _damaged(path: pathlib.Path, what: str) -> str:
-    return f"{path} is not as it was written: {what}. Copy it again, or prepare the corpus again."
+    return (
+        f"{path} is not as it was written: {what}. Copy it again, or remove the folder and prepare "
+        "the corpus again."
+    )
+
+
+def _unusable(path: pathlib.Path, what: str) -> str:
+    return f"{path} cannot be used: {what}. Remove the folder and prepare the corpus again."

@@ -125,9 +125,23 @@ def adopt_sentencepiece(path: str | os.PathLike) -> SentencePieceTokenizer:
     except OSError as error:
         raise ValueError(f"the vocabulary file {str(path)!r} cannot be read: {error}") from None
     except DecodeError:
-        raise ValueError(f"{str(path)!r} is no SentencePiece model") from None
+        proto = spm_proto.ModelProto()
     spec, kinds = proto.trainer_spec, spm_proto.ModelProto.SentencePiece
+    last = max(spec.pad_id, spec.unk_id, spec.bos_id, spec.eos_id)
+    if spec.unk_id < 0 or last >= len(proto.pieces):
+        raise ValueError(
+            f"{str(path)!r} is neither a SentencePiece model nor a tensor2tensor vocabulary"
+        )
+    if spec.model_type == spec.WORD:
+        raise ValueError(f"{str(path)!r} is a model of whole words, which knows no others")
     special = {PAD_ID: spec.pad_id, UNK_ID: spec.unk_id, BEGIN_ID: spec.bos_id, END_ID: spec.eos_id}
+    names = [piece.piece for piece in proto.pieces]
+    if spec.pad_id < 0 and spec.pad_piece in names:
+        place = names.index(spec.pad_piece)
+        if proto.pieces[place].type == kinds.CONTROL:
+            special[PAD_ID] = place
+        else:  # what a text may hold is no padding
+            spec.pad_piece = "<no token>"
     pad = kinds(piece=spec.pad_piece, score=0.0, type=kinds.CONTROL)
     if missing := [i for i, old in special.items() if i != PAD_ID and old < 0]:
         names = {UNK_ID: "unknown", BEGIN_ID: "begin", END_ID: "end"}
@@ -141,7 +155,7 @@ def adopt_sentencepiece(path: str | os.PathLike) -> SentencePieceTokenizer:
     del proto.pieces[:]
     proto.pieces.extend(moved)
     spec.pad_id, spec.unk_id, spec.bos_id, spec.eos_id = PAD_ID, UNK_ID, BEGIN_ID, END_ID
-    spec.vocab_size = len(moved)
+    spec.vocab_size, spec.unk_surface = len(moved), UNKNOWN_SURFACE
     return SentencePieceTokenizer(proto.SerializeToString(deterministic=True))
 
 

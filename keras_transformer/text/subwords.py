@@ -28,6 +28,7 @@ _ESCAPES = "\\_u;0123456789"
 _WORD = r"[\p{L}\p{N}]"
 # Characters that Unicode keeps out of text divide what is divided on the way.
 _TOKEN, _NUMBER, _BACKSLASH = "\ufdd0", "\ufdd1", "\ufdd2"
+_MOST_BYTES = 250  # of a piece, which the word piece op limits
 _UNDEFINED = 0x3013  # stands for a number that is no character
 
 
@@ -118,7 +119,7 @@ class SubwordTokenizer(Tokenizer):
 
 def is_subword_file(content: bytes) -> bool:
     """Whether the content begins as a tensor2tensor vocabulary does."""
-    return content.lstrip(b"'\"").startswith(_RESERVED[0].encode())
+    return content.removeprefix(b"\xef\xbb\xbf").lstrip(b"'\"").startswith(_RESERVED[0].encode())
 
 
 def _characters(codes: tf.Tensor) -> tf.Tensor:
@@ -131,9 +132,10 @@ def _characters(codes: tf.Tensor) -> tf.Tensor:
 def _read_lines(content: bytes) -> list[str]:
     """The pieces of a file, one a line, most in quotation marks."""
     try:
-        lines = [line.strip() for line in content.decode("utf-8").removesuffix("\n").split("\n")]
+        text = content.decode("utf-8-sig").removesuffix("\n")
     except UnicodeDecodeError as error:
         raise ValueError(f"this is no tensor2tensor vocabulary: {error}") from None
+    lines = [line.strip() for line in text.split("\n")]
     lines = [
         line[1:-1] if len(line) > 1 and line[0] == line[-1] and line[0] in "'\"" else line
         for line in lines
@@ -143,4 +145,10 @@ def _read_lines(content: bytes) -> list[str]:
             f"this is no tensor2tensor vocabulary: it should begin with {_RESERVED} and go on with "
             f"pieces, one a line; received {lines[:3]}"
         )
+    for number, line in enumerate(lines, 1):
+        if len(line.encode()) > _MOST_BYTES or {"\0", _TOKEN} & set(line):
+            raise ValueError(
+                f"line {number}: a piece should have at most {_MOST_BYTES} bytes, and neither NUL "
+                f"nor U+FDD0; received {line[:80]!r}"
+            )
     return lines

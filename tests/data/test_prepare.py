@@ -191,6 +191,75 @@ def test_damage_is_named(prepared, tmp_path):
         PreparedPairs(copy)
 
 
+@pytest.mark.parametrize("name", ["prepared.json", "progress.json"])
+def test_a_damaged_index_is_named(prepared, vocabularies, files, tmp_path, name):
+    copy = tmp_path / "copy"
+    for content in ("", "{}", "[]", "null", '{"version": 1}', '{"settings": {}}'):
+        shutil.copytree(prepared.folder, copy)
+        (copy / "prepared.json").unlink()
+        (copy / name).write_text(content)
+        with pytest.raises(ValueError, match=f"{name}.*(cannot be used|is damaged).*Remove"):
+            prepare(stream_parallel_files(*files), vocabularies, copy, max_length=40, shards=5)
+        shutil.rmtree(copy)
+
+
+def test_after_a_mistake_the_right_call_begins_anew(files, vocabularies, tmp_path):
+    for wrong, cleaning, message in (
+        (stream_parallel_files(["nope"], files[1]), None, "no text file 'nope'"),
+        (stream_parallel_files(*files), DataConfig(source_script="Foo"), "script of Unicode"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            prepare(wrong, vocabularies, tmp_path / "x", cleaning)
+        assert list(tmp_path.iterdir()) == []
+        assert len(prepare(stream_parallel_files(*files), vocabularies, tmp_path / "x")) > 1000
+        shutil.rmtree(tmp_path / "x")
+
+
+def test_another_text_of_the_same_size_is_told_and_another_date_is_not(vocabularies, tmp_path):
+    sides = [tmp_path / "a", tmp_path / "b"]
+    for side in sides:
+        write_lines(side, ["A man rides a horse."] * 250)
+    arguments = (vocabularies, tmp_path / "x")
+    made = prepare(stream_parallel_files(*([side] for side in sides)), *arguments)
+    os.utime(sides[0], (1, 1))
+    again = prepare(stream_parallel_files(*([side] for side in sides)), *arguments)
+    assert again.fingerprint == made.fingerprint
+    write_lines(sides[0], [*["A man rides a horse."] * 249, "A cat rides a horse."])
+    with pytest.raises(ValueError, match="holds another text than .*a and .*b is now"):
+        prepare(stream_parallel_files(*([side] for side in sides)), *arguments)
+    sides[0].unlink()
+    with pytest.raises(ValueError, match="there is no text file"):
+        prepare(stream_parallel_files(*([side] for side in sides)), *arguments)
+
+
+def test_a_vocabulary_in_the_folder_is_that_of_the_corpus_and_no_other_is_touched(
+    files, vocabularies, prepared, tmp_path
+):
+    other = Vocabularies.learn(["some other text"] * 9, ["in two languages"] * 9, vocab_size=280)
+    other.save(tmp_path / "theirs" / "vocab")
+    text = stream_parallel_files(*files)
+    with pytest.raises(ValueError, match="holds something else"):
+        prepare(text, vocabularies, tmp_path / "theirs")
+    assert Vocabularies.load(tmp_path / "theirs" / "vocab").fingerprint == other.fingerprint
+    shutil.copytree(prepared.folder, tmp_path / "copy")
+    other.save(tmp_path / "copy" / "vocab")
+    with pytest.raises(ValueError, match="vocab is not as it was written: it is another"):
+        _ = PreparedPairs(tmp_path / "copy").vocabularies
+    again = prepare(text, vocabularies, tmp_path / "copy", max_length=40, shards=5)
+    assert again.vocabularies.fingerprint == vocabularies.fingerprint
+
+    def replace_it(count):
+        if count == 300:
+            other.save(tmp_path / "x" / "vocab")
+            raise KeyboardInterrupt
+
+    arguments = (text, vocabularies, tmp_path / "x")
+    with pytest.raises(KeyboardInterrupt):
+        prepare(*arguments, max_length=40, shards=5, on_pairs=replace_it)
+    prepare(*arguments, max_length=40, shards=5)
+    assert shards_of(tmp_path / "x") == shards_of(prepared.folder)
+
+
 def test_an_epoch_in_parts_has_every_pair_once_and_the_shapes_foretold(prepared, monkeypatch):
     monkeypatch.setattr(prepared_module, "_PART_PAIRS", 300)
     pairs = PreparedPairs(prepared.folder)
@@ -247,6 +316,48 @@ def test_the_command_prepares_files_and_says_what_it_left_out(
     assert "the source has 1014 lines and the target 1" in capsys.readouterr().err
 
 
+def assert_gone(processes):
+    deadline = time.monotonic() + 30
+    while any(pathlib.Path(f"/proc/{process}").exists() for process in processes):
+        assert time.monotonic() < deadline, "a process was left behind"
+        time.sleep(0.2)
+
+
+def test_a_vocabulary_is_not_learnt_from_what_can_be_read_once(tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    command = ["vocab", "--tsv", str(tmp_path / "pipe"), "--to", str(tmp_path / "v")]
+    assert main(command) == 2
+    assert "pipe cannot be read more than once" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [0.5, 4])  # while its processes start, and while they work
+def test_ctrl_c_ends_it_with_one_line_and_no_process_left(
+    real_data, vocabularies, tmp_path, seconds
+):
+    vocabularies.save(tmp_path / "vocab")
+    command = [sys.executable, "-m", "keras_transformer.cli", "prepare", "--processes", "2"]
+    for flag, side in (("--source", "en"), ("--target", "de")):
+        command += [flag, *[str(real_data / "tatoeba" / f"en-de.{side}.gz")] * 5]
+    process = subprocess.Popen(
+        [*command, "--vocab", tmp_path / "vocab", "--to", tmp_path / "x"],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # a group of its own, which gets the signal as from a terminal
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    while len(children.read_text().split()) < 3 and process.poll() is None:
+        time.sleep(0.05)
+    time.sleep(seconds)
+    started = children.read_text().split()
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=100)
+    assert process.returncode == 130 and "Traceback" not in errors, errors
+    assert "The same command goes on from here." in errors
+    assert_gone(started)
+
+
 @pytest.mark.slow
 def test_kill_9_at_any_moment_loses_nothing_and_leaves_no_process(
     real_data, vocabularies, tmp_path
@@ -274,10 +385,7 @@ def test_kill_9_at_any_moment_loses_nothing_and_leaves_no_process(
         children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-        deadline = time.monotonic() + 30
-        while any(pathlib.Path(f"/proc/{child}").exists() for child in children.split()):
-            assert time.monotonic() < deadline, "a process was left behind"
-            time.sleep(0.2)
+        assert_gone(children.split())
     assert 0 < seen < 5 and progress.exists()
     last = subprocess.run([*command, tmp_path / "x", "--processes", "2"], capture_output=True)
     assert last.returncode == 0, last.stderr

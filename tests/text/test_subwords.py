@@ -139,3 +139,7 @@ def test_what_is_no_vocabulary_is_refused(tmp_path):
         (tmp_path / "x").write_bytes(content)
         with pytest.raises(ValueError, match="no tensor2tensor vocabulary"):
             adopt_tokenizer(tmp_path / "x")
+    for piece in (b"=" * 300, b"\0", "\ufdd0".encode()):
+        (tmp_path / "x").write_bytes(b"\xef\xbb\xbf'<pad>'\n'<EOS>'\n'" + piece + b"'\n")
+        with pytest.raises(ValueError, match="line 3: a piece should have at most"):
+            adopt_tokenizer(tmp_path / "x")

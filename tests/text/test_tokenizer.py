@@ -375,6 +375,8 @@ def test_a_tokenizer_outlives_a_seed_being_set_and_a_twin_being_deleted():
         {"model_type": "unigram"},
         {"model_type": "bpe", "byte_fallback": True, "user_defined_symbols": ["<x>"]},
         {"model_type": "bpe", "pad_id": 3, "normalization_rule_name": "identity"},
+        {"model_type": "bpe", "user_defined_symbols": ["<pad>"], "unk_surface": ""},
+        {"model_type": "char", "control_symbols": ["<pad>"]},
     ],
 )
 def test_any_sentencepiece_model_is_adopted_and_cuts_as_before(tmp_path, captions, options):
@@ -382,15 +384,16 @@ def test_any_sentencepiece_model_is_adopted_and_cuts_as_before(tmp_path, caption
     sentencepiece.SentencePieceTrainer.train(
         input=str(tmp_path / "text"),
         model_prefix=str(tmp_path / "theirs"),
-        vocab_size=600,
         minloglevel=2,
+        **({"vocab_size": 600} | ({"vocab_size": 60} if "control_symbols" in options else {})),
         **options,
     )
     theirs = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "theirs.model"))
     ours = adopt_sentencepiece(tmp_path / "theirs.model")
     assert ours.pieces(range(4))[1:] == ["<unk>", "<s>", "</s>"]
-    assert ours.vocab_size == 600 + (theirs.pad_id() < 0)
-    lines = [*captions[:300], "Zoë <x> ½", "日本"]
+    has_pad = theirs.pad_id() >= 0 or theirs.is_control(theirs.piece_to_id("<pad>"))
+    assert ours.vocab_size == theirs.get_piece_size() + (not has_pad)
+    lines = [*captions[:300], "Zoë <x> ½", "日本", "<pad> a"]
     for line, ids in zip(lines, ours.tokenize(lines).to_list(), strict=True):
         expected = [theirs.id_to_piece(i) for i in theirs.encode(line)]
         assert ours.pieces(ids) == expected
@@ -402,8 +405,10 @@ def test_what_cannot_be_adopted_is_named(tmp_path, captions):
     with pytest.raises(ValueError, match="gone.*cannot be read"):
         adopt_sentencepiece(tmp_path / "gone")
     (tmp_path / "text").write_text("\n".join(captions), encoding="utf-8")
-    with pytest.raises(ValueError, match="no SentencePiece model"):
-        adopt_sentencepiece(tmp_path / "text")
+    for content in (b"", b"\n\0", b"text"):
+        (tmp_path / "empty").write_bytes(content)
+        with pytest.raises(ValueError, match="empty' is neither a SentencePiece model nor"):
+            adopt_sentencepiece(tmp_path / "empty")
     sentencepiece.SentencePieceTrainer.train(
         input=str(tmp_path / "text"), model_prefix=str(tmp_path / "x"), vocab_size=600, bos_id=-1,
         minloglevel=2,
