@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import tqdm
 
 from keras_transformer.config import DataConfig
@@ -13,6 +11,7 @@ from keras_transformer.data.tfds import stream_tfds
 from keras_transformer.files import check_new, new_folder
 from keras_transformer.run_directory import parse_value
 from keras_transformer.text.vocabulary import VOCAB_KINDS, Vocabularies, adopt_tokenizer
+from keras_transformer.training_text import settings_of
 
 
 def add_data_commands(commands) -> None:
@@ -117,7 +116,7 @@ def _vocab(arguments) -> None:
         vocabularies = _adopted(arguments)
     with new_folder(arguments.to) as folder:
         vocabularies.save(folder)
-    print(f"{arguments.to}: {_sizes(vocabularies)}")
+    print(f"{arguments.to} (train with {settings_of(vocabularies)})")
 
 
 def _adopted(arguments) -> Vocabularies:
@@ -129,19 +128,6 @@ def _adopted(arguments) -> Vocabularies:
         )
     source, *target = map(adopt_tokenizer, arguments.models)
     return Vocabularies(source, target[0] if target else source, shared=not target)
-
-
-def _sizes(vocabularies: Vocabularies) -> str:
-    """Settings that go with a vocabulary, ready to be given to the trainer."""
-    sizes = f"--set model.vocab_size={vocabularies.source.vocab_size}"
-    if vocabularies.source.kind != "bpe":
-        sizes += f" --vocab-kind {vocabularies.source.kind}"
-    if vocabularies.shared:
-        return sizes
-    return (
-        f"{sizes} --set model.target_vocab_size={vocabularies.target.vocab_size} "
-        "--set data.shared_vocab=false --set model.tie_embeddings=target"
-    )
 
 
 def _prepare(arguments) -> None:
@@ -171,8 +157,7 @@ def _prepare(arguments) -> None:
                 lambda count: bar.update(count - bar.n),
             )
     except KeyboardInterrupt:
-        print("The same command goes on from here.", file=sys.stderr)
-        raise
+        raise KeyboardInterrupt("The same command goes on from here.") from None
     for reason, count in {**pairs.left_out, **pairs.dropped}.items():
         print(f"{reason}: {count:,} pairs left out")
     print(f"{arguments.to}: {len(pairs):,} pairs, {pairs.tokens:,} tokens")

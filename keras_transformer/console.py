@@ -26,8 +26,8 @@ def run_command(command: Callable, arguments) -> int:
     except (ValueError, FloatingPointError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2 if isinstance(error, ValueError) else 1
-    except KeyboardInterrupt:
-        print("Stopped.", file=sys.stderr)
+    except KeyboardInterrupt as stop:
+        print(" ".join(["Stopped.", *map(str, stop.args)]), file=sys.stderr)
         return 130
     except BrokenPipeError:  # whoever read our output has seen enough
         with contextlib.suppress(OSError):

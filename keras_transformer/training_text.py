@@ -160,10 +160,21 @@ def _checked(found: Vocabularies, folder, config: RunConfig) -> Vocabularies:
     if asked != there:
         raise ValueError(
             f"The vocabulary in {folder} (kind, shared, source and target "
-            f"size: {there}) is not the one asked for {asked}. Give the settings that it was "
-            "learnt with, or another run directory or vocabulary."
+            f"size: {there}) is not the one asked for {asked}. Its settings are "
+            f"{settings_of(found)}: give these, or another run directory or vocabulary."
         )
     return found
+
+
+def settings_of(vocabularies: Vocabularies) -> str:
+    """The trainer's flags that go with a vocabulary."""
+    flags = [f"--set model.vocab_size={vocabularies.source.vocab_size}"]
+    if not vocabularies.shared:
+        flags.append(f"--set model.target_vocab_size={vocabularies.target.vocab_size}")
+        flags.append("--set data.shared_vocab=false --set model.tie_embeddings=target")
+    if vocabularies.source.kind != "bpe":
+        flags.append(f"--vocab-kind {vocabularies.source.kind}")
+    return " ".join(flags)
 
 
 def _news(say: Say) -> Callable[[int], None]:

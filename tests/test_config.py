@@ -99,7 +99,7 @@ def test_a_wrong_type_is_an_error_that_names_field_type_and_value(way, cls, name
         (DecodingConfig, "temperature", 1e-30, "0, or from 0.001 to 1000"),
         (DecodingConfig, "alpha", 1e300, "at most 100"),
         (DecodingConfig, "seed", 2**31, "a number of 32 bits"),
-        (DataConfig, "vocab_kind", "char", "'bpe' or 'wordpiece'"),
+        (DataConfig, "vocab_kind", "char", "'bpe', 'wordpiece' or 't2t'"),
     ],
 )
 def test_a_bad_value_is_an_error_that_names_field_range_and_value(way, cls, name, value, wanted):

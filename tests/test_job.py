@@ -236,7 +236,7 @@ def test_a_vocabulary_learnt_beforehand_serves_a_run(tmp_path, capsys):
     assert cli.main([*command, folders[0]]) == 2
     printed = capsys.readouterr()
     assert "exists already" in printed.err
-    assert f"{folders[0]}: --set model.vocab_size=400\n" in printed.out
+    assert f"{folders[0]} (train with --set model.vocab_size=400)\n" in printed.out
     adopt = ["vocab", "--from", f"{folders[0]}/shared.model", f"{folders[2]}/shared.model"]
     assert cli.main([*adopt, "--to", str(tmp_path / "both")]) == 0
     assert kt.Vocabularies.load(tmp_path / "both").target.fingerprint == (

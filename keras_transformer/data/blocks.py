@@ -22,6 +22,7 @@ import tensorflow as tf
 from keras_transformer.data.encoding import encode_lines, fitting_pairs
 from keras_transformer.text.vocabulary import Vocabularies
 
+BLOCK_PAIRS = 20_000
 BLOCKS = ".blocks"  # the folder of those that are not added to the shards yet
 
 

@@ -204,7 +204,9 @@ class Vocabularies:
             named = {r: (entry["file"], entry["fingerprint"]) for r, entry in roles.items()}
         except OSError as error:
             raise ValueError(
-                f"no vocabulary in {str(folder)!r}: {_INDEX} cannot be read: {error.strerror}"
+                f"no vocabulary in {str(folder)!r}: {_INDEX} cannot be read: {error.strerror}. "
+                "Expected a folder that keras-transformer vocab wrote (from another program's "
+                "file, with --from)"
             ) from None
         except (ValueError, TypeError, KeyError) as error:
             raise ValueError(

@@ -18,6 +18,7 @@ from keras_transformer.cli import main
 from keras_transformer.config import DataConfig
 from keras_transformer.data import prepare as prepare_module
 from keras_transformer.data import prepared as prepared_module
+from keras_transformer.data import shards
 from keras_transformer.data.batching import TokenBatches
 from keras_transformer.data.corpus import PairStream, stream_parallel_files
 from keras_transformer.data.encoding import encode_pairs
@@ -42,7 +43,8 @@ def vocabularies(files):
 @pytest.fixture(autouse=True, scope="module")
 def small_blocks():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(prepare_module, "_BLOCK", 100)
+        for module in (prepare_module, shards):
+            patch.setattr(module, "BLOCK_PAIRS", 100)
         yield
 
 
