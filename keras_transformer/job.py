@@ -151,16 +151,16 @@ class Job:
         config = complete(self.config, vocabularies)
         prepared = prepared_folder(self.run_dir)
         batches = make_batches(config, texts, vocabularies, prepared, self.say)
+        if self.workers.is_chief:
+            if not (folder / "vocab.json").exists():
+                vocabularies.save(folder)  # a text that was refused leaves none behind
+            self.workers.folder_from_chief(folder)
         digest = batches.pairs.fingerprint.encode()
         if self.workers.any(self.workers.from_chief(digest) != digest):  # all of them then stop
             raise ValueError(
                 "The processes do not train on the same text. Give all of them the same files, or "
                 "copies of one prepared folder."
             )
-        if self.workers.is_chief:
-            if not (folder / "vocab.json").exists():
-                vocabularies.save(folder)  # a text that was refused leaves none behind
-            self.workers.folder_from_chief(folder)
         describe(config, batches, self.say)
         return vocabularies, config, batches
 

@@ -106,3 +106,24 @@ def test_a_missing_tpu_is_an_error_with_the_remedy():
     assert tf.config.list_logical_devices("TPU") == []
     with pytest.raises(ValueError, match="No TPU was found: .*Set TPU_NAME"):
         make_strategy("tpu")
+
+
+@pytest.mark.slow
+def test_processes_with_different_text_all_refuse_it(tmp_path, start_workers):
+    command = [sys.executable, str(ROOT / "trainers" / "train_wmt.py"), "--preset", "tiny"]
+    command += ["--set", "model.vocab_size=300", "--set", "training.steps=1"]
+    commands = []
+    for name in "ab":
+        lines = [f"{name if i == 9 else i} horses\t{i} Pferde\n" for i in range(60)]
+        (tmp_path / f"{name}.tsv").write_text("".join(lines))
+        commands.append([*command, "--train-tsv", str(tmp_path / f"{name}.tsv")])
+        commands[-1] += [
+            "--run-dir",
+            str(tmp_path / "run" / name),
+            "--export-to",
+            str(tmp_path / "x"),
+        ]
+    for process in start_workers(*commands)[-2:]:
+        _, error = process.communicate(timeout=300)
+        assert process.returncode == 2, error[-3000:]
+        assert "The processes do not train on the same text" in error
