@@ -21,7 +21,7 @@ from keras_transformer.evaluation.bleu import TOKENIZERS
 from keras_transformer.evaluation.measures import MEASURES, make_measure
 from keras_transformer.export import describe, export_saved_model, load, next_version
 from keras_transformer.files import check_writable
-from keras_transformer.run_directory import average_run, load_run, load_runs, parse_value
+from keras_transformer.run_directory import average_run, load_run, load_runs, parse_fields
 from keras_transformer.storage import STORAGES
 from keras_transformer.text.lines import iter_lines, read_lines, write_lines
 
@@ -166,12 +166,7 @@ def _search_options(arguments) -> dict:
     """The options given, by the names of `DecodingConfig`."""
     given = {"beam_size": arguments.beam_size, "alpha": arguments.alpha}
     options = {name: value for name, value in given.items() if value is not None}
-    for setting in arguments.set:
-        name, equals, value = setting.partition("=")
-        if not equals:
-            raise ValueError(f"--set should be FIELD=VALUE. Received: {setting!r}.")
-        options[name.removeprefix("decoding.")] = parse_value(value)
-    return options
+    return options | parse_fields(arguments.set, "decoding")
 
 
 def _translator(arguments):

@@ -9,7 +9,7 @@ from keras_transformer.data.corpus import PairStream, stream_parallel_files, str
 from keras_transformer.data.prepare import prepare
 from keras_transformer.data.tfds import stream_tfds
 from keras_transformer.files import check_new, new_folder
-from keras_transformer.run_directory import parse_value
+from keras_transformer.run_directory import parse_fields
 from keras_transformer.text.vocabulary import VOCAB_KINDS, Vocabularies, adopt_tokenizer
 from keras_transformer.training_text import settings_of
 
@@ -97,15 +97,8 @@ def _vocab(arguments) -> None:
     check_named(arguments.to)
     check_new(arguments.to)
     if arguments.models is None:
-        text = _text(arguments)
-        if not text.is_lasting:
-            raise ValueError(
-                f"{text.name} cannot be read more than once, and each side is read by itself: put "
-                "the text into files."
-            )
         vocabularies = Vocabularies.learn(
-            (source for source, _ in text),
-            (target for _, target in text),
+            *_text(arguments).columns(),
             arguments.kind,
             arguments.size,
             not arguments.separate,
@@ -132,16 +125,12 @@ def _adopted(arguments) -> Vocabularies:
 
 def _prepare(arguments) -> None:
     check_named(arguments.to)
-    fields = {}
-    for setting in arguments.set:
-        name, equals, value = setting.partition("=")
-        name = name.removeprefix("data.")
-        if not equals or name not in DataConfig().cleaning:
-            raise ValueError(
-                "--set should be FIELD=VALUE, with FIELD one of "
-                f"{', '.join(DataConfig().cleaning)}. Received: {setting!r}."
-            )
-        fields[name] = parse_value(value)
+    fields, known = parse_fields(arguments.set, "data"), DataConfig().cleaning
+    if unknown := set(fields) - set(known):
+        raise ValueError(
+            f"--set should be FIELD=VALUE, with FIELD one of {', '.join(known)}. Received: "
+            f"{', '.join(sorted(unknown))}."
+        )
     vocabularies = Vocabularies.load(arguments.vocab)
     try:
         with tqdm.tqdm(unit=" pairs", unit_scale=True, mininterval=1.0) as bar:

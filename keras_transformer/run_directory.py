@@ -109,6 +109,21 @@ def parse_value(text: str):
         return text
 
 
+def parse_fields(settings: list[str], part: str) -> dict:
+    """Settings of one part by name, each given as "FIELD=VALUE" or "PART.FIELD=VALUE".
+
+    Raises:
+        ValueError: One has no "=".
+    """
+    fields = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals:
+            raise ValueError(f"--set should be FIELD=VALUE. Received: {setting!r}.")
+        fields[name.removeprefix(f"{part}.")] = parse_value(value)
+    return fields
+
+
 def write_json(path: str | os.PathLike, values) -> None:
     """Writes values as JSON, at once or not at all."""
     write_bytes(path, (json.dumps(values, indent=1, ensure_ascii=False) + "\n").encode("utf-8"))

@@ -37,39 +37,37 @@ def find_vocabularies(
         ValueError: The one that is there is not as the settings say, or none can be learnt.
     """
     data, model = config.data, config.model
-    given = data.vocab
-    if data.prepared is not None:
-        _ = PreparedPairs(data.prepared).vocabularies  # says clearly what is no prepared corpus
-        given = pathlib.Path(data.prepared) / "vocab"
     begun = prepared_folder(folder.parent) / "vocab"  # by a run that was stopped while it prepared
-    if given is None and data.stream and (begun / "vocab.json").exists():
-        given = begun
+    given, place = None, data.vocab
+    if data.prepared is not None:
+        place = pathlib.Path(data.prepared) / "vocab"
+        given = PreparedPairs(data.prepared).vocabularies
+    elif place is None and data.stream and (begun / "vocab.json").exists():
+        place = begun
+    if given is None and place is not None:
+        given = Vocabularies.load(place)
     if (folder / "vocab.json").exists():
         found = _checked(Vocabularies.load(folder), folder, config)
-        if given is not None and Vocabularies.load(given).fingerprint != found.fingerprint:
+        if given is not None and given.fingerprint != found.fingerprint:
             raise ValueError(
-                f"The run's vocabulary, {folder}, is another than {given}. Give another run "
+                f"The run's vocabulary, {folder}, is another than {place}. Give another run "
                 "directory, or the text that belongs to the run."
             )
         return found
     if given is not None:
-        return _checked(Vocabularies.load(given), given, config)
+        return _checked(given, place, config)
     train, sample = texts.train, data.vocab_sample_
     if data.stream:
-        if not train.is_lasting:
-            raise ValueError(
-                f"{train.name} cannot be read more than once, and data.stream does: give files, or "
-                "data.vocab and keras-transformer prepare."
-            )
-        raw = train
-        train = PairStream(raw.name, lambda: clean_pairs(raw, data, {}))
-        lines = f"at most {sample:,} lines a side"
+        cleaned = PairStream(
+            train.name, lambda: clean_pairs(train, data, {}), is_lasting=train.is_lasting
+        )
+        columns, lines = cleaned.columns(), f"at most {sample:,} lines a side"
     else:
+        columns = train.source, train.target
         lines = f"{len(train) if sample is None else min(sample, len(train))} pairs"
     say(f"Learning a vocabulary of {model.vocab_size} from {lines} ...")
     return Vocabularies.learn(
-        (source for source, _ in train),
-        (target for _, target in train),
+        *columns,
         data.vocab_kind,
         model.vocab_size,
         data.shared_vocab,

@@ -36,6 +36,19 @@ class PairStream:
     def __iter__(self) -> Iterator[tuple[str, str]]:
         return self.read()
 
+    def columns(self) -> tuple[Iterator[str], Iterator[str]]:
+        """Each side by itself.
+
+        Raises:
+            ValueError: The pairs can be read once only.
+        """
+        if not self.is_lasting:
+            raise ValueError(
+                f"{self.name} cannot be read more than once, and each side is read by itself: put "
+                "the text into files."
+            )
+        return (source for source, _ in self), (target for _, target in self)
+
     def collect(self) -> ParallelText:
         """All pairs, in memory."""
         columns = ([], [])

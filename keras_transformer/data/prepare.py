@@ -81,11 +81,11 @@ def prepare(
     }
     _check_folder(to, settings)  # before a lock is put into what may be another's
     with locked(to):
-        _check_folder(to, settings)
-        if (to / INDEX).exists():
-            _check_same_text(text, cleaning, PreparedPairs(to))
+        found = _check_folder(to, settings)
+        if found is not None:
+            _check_same_text(text, cleaning, found)
             _keep_vocabulary(to / "vocab", vocabularies)
-            return PreparedPairs(to)
+            return found
         writer = ShardWriter(to, text, settings)
         _keep_vocabulary(to / "vocab", vocabularies)  # after the note that makes the folder ours
         encoder = BlockEncoder(to, vocabularies.fingerprint, max_length, shards, seed)
@@ -121,26 +121,33 @@ def _check_same_text(text: PairStream, cleaning: DataConfig, found: PreparedPair
         )
 
 
-def _check_folder(folder: pathlib.Path, settings: dict) -> None:
-    """Raises ValueError where the folder holds something else than these pairs, whole or begun."""
+def _check_folder(folder: pathlib.Path, settings: dict) -> PreparedPairs | None:
+    """The pairs where the folder holds them whole, None where it holds a beginning or nothing.
+
+    Raises:
+        ValueError: It holds something else.
+    """
+    found = None
     if not folder.exists():
-        return
+        return None
     if not folder.is_dir():
         raise ValueError(f"{folder} is a file where a folder is to be written. Give another name.")
     if (folder / INDEX).exists():
-        there = PreparedPairs(folder).settings
+        found = PreparedPairs(folder)
+        there = found.settings
     elif (folder / PROGRESS).exists():
         done = read_progress(folder)
         if not done["blocks"]:  # no more than begun
-            return
+            return None
         there = done["settings"]
     elif any(not path.name.startswith(".") for path in folder.iterdir()):
         raise ValueError(f"{folder} holds something else than a prepared corpus. Give a new one.")
     else:
-        return
+        return None
     for name, value in json.loads(json.dumps(settings)).items():
         if there.get(name) != value:
             raise ValueError(
                 f"{folder} holds a corpus prepared with another {name}: {there.get(name)!r} there "
                 f"and {value!r} now. Give another folder, or remove it."
             )
+    return found

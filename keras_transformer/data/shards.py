@@ -17,7 +17,7 @@ from keras_transformer.config import DataConfig
 from keras_transformer.data.blocks import BLOCK_PAIRS, BLOCKS, Block
 from keras_transformer.data.cleaning import clean_pairs
 from keras_transformer.data.corpus import PairStream
-from keras_transformer.data.encoding import none_left
+from keras_transformer.data.encoding import PairLengths, none_left
 from keras_transformer.data.prepared import INDEX, VERSION, file_digest
 from keras_transformer.files import write_bytes
 
@@ -70,7 +70,8 @@ class ShardWriter:
         self.files = [folder / f"train-{i:05}-of-{count:05}.tfrecord" for i in range(count)]
         self.blocks_done, self.digest = 0, _NOTHING
         self.sizes = np.zeros(count, np.int64)
-        self.lengths = np.zeros([3, count, settings["max_length"] + 1], np.int64)
+        nothing = np.zeros(0, np.int64)
+        self.lengths = [PairLengths.count(nothing, nothing)] * count  # of each shard
         self.dropped, self.left_out = collections.Counter(), {}
         self.tokens = np.zeros(2, np.int64)
         self._digests = collections.deque()  # of the text up to each block that is under way
@@ -83,14 +84,13 @@ class ShardWriter:
 
     @property
     def pairs(self) -> int:
-        return int(self.lengths[0].sum())
+        return int(sum(table.pairs.sum() for table in self.lengths))
 
     def _restore(self, done: dict) -> None:
         self.blocks_done, self.digest = done["blocks"], done["digest"]
         self.sizes[:], self.tokens[:] = done["sizes"], done["tokens"]
         self.dropped.update(done["dropped"])
-        for shard, table in enumerate(done["lengths"]):
-            self.lengths[:, shard, : len(table[0])] = table
+        self.lengths = [PairLengths(*map(np.array, table)) for table in done["lengths"]]
         for path, size in zip(self.files, self.sizes, strict=True):
             with open(path, "ab") as file:
                 if file.tell() < size:
@@ -145,10 +145,10 @@ class ShardWriter:
             self._note(self.digest)
 
     def _count(self, block: Block) -> None:
-        longer = np.maximum(block.source, block.target)
-        np.add.at(self.lengths[0], (block.shard, longer), 1)
-        np.maximum.at(self.lengths[1], (block.shard, longer), block.source)
-        np.maximum.at(self.lengths[2], (block.shard, longer), block.target)
+        for shard in np.unique(block.shard):
+            its = block.shard == shard
+            new = PairLengths.count(block.source[its], block.target[its])
+            self.lengths[shard] = PairLengths.join([self.lengths[shard], new])
         self.sizes += block.sizes
         self.tokens += [block.source.sum(), block.target.sum()]
         self.dropped.update(block.dropped)
@@ -166,13 +166,11 @@ class ShardWriter:
         write_bytes(self.folder / PROGRESS, json.dumps(done).encode())
 
     def _tables(self) -> list:
-        """Of each shard its `PairLengths`, without the zeros at the end."""
-        ends = [1 + table.nonzero()[0].max(initial=0) for table in self.lengths[0]]
-        return [self.lengths[:, i, :end].tolist() for i, end in enumerate(ends)]
+        """Of each shard its `PairLengths`, ready for JSON."""
+        return [[side.tolist() for side in table] for table in self.lengths]
 
     def finish(self) -> None:
         """Writes the index, which says that the corpus is whole."""
-        pairs = self.lengths[0].sum(axis=1)
         read = self.pairs + self.dropped.total() + sum(self.left_out.values())
         if not self.pairs:
             if not read:
@@ -184,12 +182,10 @@ class ShardWriter:
                 "file": path.name,
                 "bytes": int(size),
                 "sha256": file_digest(path),
-                "pairs": int(count),
+                "pairs": sum(table[0]),
                 "lengths": table,
             }
-            for path, size, count, table in zip(
-                self.files, self.sizes, pairs, self._tables(), strict=True
-            )
+            for path, size, table in zip(self.files, self.sizes, self._tables(), strict=True)
         ]
         made = json.dumps([self.settings, self.digest], sort_keys=True)
         index = {
