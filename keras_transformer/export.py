@@ -218,6 +218,7 @@ def describe(path: str | os.PathLike) -> dict:
         4
     """
     path = pathlib.Path(path)
+    about = _about(path)
 
     def shapes(specs):
         return {
@@ -232,7 +233,7 @@ def describe(path: str | os.PathLike) -> dict:
         }
         for name, function in _loaded(path).signatures.items()
     }
-    return {**_about(path), "signatures": signatures}
+    return {**about, "signatures": signatures}
 
 
 def _about(path: pathlib.Path) -> dict:
@@ -255,7 +256,6 @@ def _about(path: pathlib.Path) -> dict:
 
 
 def _loaded(path: pathlib.Path):
-    _about(path)  # says clearly what is no export
     import_tensorflow_text()  # registers the text ops that the graph holds
     try:
         return tf.saved_model.load(str(path))

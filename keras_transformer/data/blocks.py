@@ -26,13 +26,6 @@ BLOCK_PAIRS = 20_000
 BLOCKS = ".blocks"  # the folder of those that are not added to the shards yet
 
 
-def cores() -> int:
-    """How many CPU cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):  # (not on every system)
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 @dataclasses.dataclass(frozen=True)
 class Block:
     """A tokenised block.

@@ -14,11 +14,12 @@ import pathlib
 from collections.abc import Callable
 
 from keras_transformer.config import DataConfig
-from keras_transformer.data.blocks import BLOCK_PAIRS, BlockEncoder, cores, encode_all
+from keras_transformer.data.blocks import BLOCK_PAIRS, BlockEncoder, encode_all
 from keras_transformer.data.corpus import PairStream
 from keras_transformer.data.prepared import INDEX, PreparedPairs
 from keras_transformer.data.shards import PROGRESS, ShardWriter, digested_blocks, read_progress
 from keras_transformer.files import locked
+from keras_transformer.machine import cores
 from keras_transformer.text.vocabulary import Vocabularies
 
 

@@ -67,7 +67,8 @@ class Constraints:
         bans = _bans(vocab_size, PAD_ID, BEGIN_ID)  # they are no output
         if self._config.min_length:
             too_short = _bans(vocab_size, PAD_ID, BEGIN_ID, END_ID)
-            bans = tf.where(step < self._config.min_length, too_short, bans)
+            is_short = tf.cast(step < self._config.min_length, tf.int32)
+            bans = tf.gather(np.stack([bans, too_short]), is_short)  # quicker than to select
         free = log_probs + bans
         if self._config.no_repeat_ngram:
             free = without_repetition(free, ids[:, :, 1:], step, self._config.no_repeat_ngram)
@@ -80,10 +81,10 @@ class Constraints:
 
 
 def _bans(vocab_size, *ids):
-    """float32 `[vocab_size]`: -inf at `ids`, else 0."""
+    """NumPy float32 `[vocab_size]`: -inf at `ids`, else 0."""
     bans = np.zeros(vocab_size, np.float32)
     bans[list(ids)] = _NEVER
-    return tf.constant(bans)
+    return bans
 
 
 def without_repetition(log_probs, ids, length, n):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 
 import keras
 import tensorflow as tf
@@ -113,7 +114,7 @@ def _with_end(ids: tf.RaggedTensor) -> tf.RaggedTensor:
 
 
 class GraphBackend:
-    """Runs a `TranslationGraph`, traced once for each combination of options."""
+    """Runs a `TranslationGraph`, traced once for each combination of options, in any thread."""
 
     def __init__(self, graph: TranslationGraph):
         self._graph = graph
@@ -121,7 +122,11 @@ class GraphBackend:
             tf.function(function, autograph=False, reduce_retracing=True)
             for function in (graph.score, graph.source_lengths)
         )
-        self._compiled = functools.cache(self._compile)
+        self._once, self._lock = functools.cache(self._compile), threading.Lock()
+
+    def _compiled(self, *options):
+        with self._lock:  # two threads would each make their own
+            return self._once(*options)
 
     def check(self, config: DecodingConfig, n_best: int, has_prefixes: bool) -> None:
         """All options are possible."""

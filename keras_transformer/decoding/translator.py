@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import itertools
 import typing
 import warnings
 
@@ -11,6 +13,7 @@ import tensorflow as tf
 
 from keras_transformer.config import DecodingConfig
 from keras_transformer.decoding.graph import CompiledBackend, GraphBackend, TranslationGraph
+from keras_transformer.machine import cores
 from keras_transformer.text.vocabulary import Vocabularies
 
 
@@ -115,34 +118,28 @@ class Translator:
                 f"n_best={n_best}. Raise beam_size to get more."
             )
         self._warn_of_cut(lines)
-        results: list[list[Translation]] = [[]] * len(lines)
-        for indices, *batch in self._batches(config.batch_size, lines, prefixes):
-            texts, scores = self._backend.translate(batch[0], config, n_best, *batch[1:])
-            for i, row, row_scores in zip(indices, texts.numpy(), scores.numpy(), strict=True):
-                results[i] = [
+
+        def found(source, prefix=None):
+            texts, scores = self._backend.translate(source, config, n_best, prefix)
+            return [
+                [
                     Translation(text.decode("utf-8", "replace"), float(score))
                     for text, score in zip(row, row_scores, strict=True)
                 ]
-        return results
+                for row, row_scores in zip(texts.numpy(), scores.numpy(), strict=True)
+            ]
+
+        return _in_batches(found, config.batch_size, lines, prefixes)
 
     def score(self, lines: list[str], targets: list[str]) -> list[float]:
         """Log probability of each target given its line, in nats, end mark included."""
         _check_lines("lines", lines)
         _check_lines("targets", targets, len(lines))
-        results = [0.0] * len(lines)
-        for indices, *batch in self._batches(self.config.batch_size, lines, targets):
-            for i, score in zip(indices, self._backend.score(*batch).numpy(), strict=True):
-                results[i] = float(score)
-        return results
 
-    def _batches(self, batch_size, lines, others):
-        """Index arrays and string tensors: sentences of like length together."""
-        # The longest first: it shows at once what fits into memory.
-        order = np.argsort([-len(line) for line in lines], kind="stable")
-        for start in range(0, len(lines), batch_size):
-            indices = order[start : start + batch_size]
-            texts = [lines] if others is None else [lines, others]
-            yield indices, *(_strings([text[i] for i in indices]) for text in texts)
+        def scores(source, target):
+            return self._backend.score(source, target).numpy().tolist()
+
+        return _in_batches(scores, self.config.batch_size, lines, targets)
 
     def _warn_of_cut(self, lines) -> None:
         limit = self.config.max_source_length
@@ -158,6 +155,33 @@ class Translator:
                 f"and are cut there. The first begins: {cut[0][:40]!r}.",
                 stacklevel=3,
             )
+
+
+def _in_batches(function, batch_size: int, lines, others) -> list:
+    """What `function` makes of string `[batch]`, or two of these, in the order of the lines."""
+    # Sentences of like length together; the longest first: it shows at once what fits into memory.
+    order = np.argsort([-len(line) for line in lines], kind="stable")
+    batches = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
+
+    def of(indices):
+        sides = (lines,) if others is None else (lines, others)
+        return function(*(_strings([side[i] for i in indices]) for side in sides))
+
+    results = [None] * len(lines)
+    with concurrent.futures.ThreadPoolExecutor(_batches_at_a_time()) as pool:
+        first = [of(indices) for indices in batches[:1]]  # alone: it traces what the others run
+        found = itertools.chain(first, pool.map(of, batches[1:]))
+        for indices, its in zip(batches, found, strict=True):
+            for i, one in zip(indices, its, strict=True):
+                results[i] = one
+    return results
+
+
+def _batches_at_a_time() -> int:
+    """On CPUs a batch each: the many small operations of a search leave all but one idle."""
+    if tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("TPU"):
+        return 1
+    return tf.config.threading.get_intra_op_parallelism_threads() or cores()
 
 
 def _strings(lines: list[str]) -> tf.Tensor:

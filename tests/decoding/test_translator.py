@@ -1,15 +1,18 @@
 """Lines in, as many out, in their order, whatever the batch; each is what the search finds."""
 
+import threading
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from keras_transformer.config import DecodingConfig
 from keras_transformer.decoding.beam import beam_search
-from keras_transformer.decoding.graph import TranslationGraph
+from keras_transformer.decoding.graph import GraphBackend, TranslationGraph
 from keras_transformer.decoding.incremental import IncrementalDecoder
 from keras_transformer.decoding.scoring import score_pairs
 from keras_transformer.decoding.translator import Translator
+from keras_transformer.machine import cores
 from keras_transformer.text.vocabulary import Vocabularies
 
 LINES = [
@@ -66,6 +69,39 @@ def test_lines_keep_their_number_and_order_in_batches_of_any_size(translator, mo
     large = Translator.from_model(model, vocabularies, CONFIG.replace(batch_size=50))
     assert large(LINES) == expected
     assert translator([]) == [] and translator(["", ""]) == ["", ""]
+
+
+@pytest.mark.skipif(cores() < 2, reason="needs two cores")
+def test_batches_run_side_by_side_on_cpus_and_change_nothing(translator, model, vocabularies):
+    class Meeting(GraphBackend):
+        """Answers, but for the first batch, once two ask at the same time."""
+
+        def __init__(self, graph):
+            super().__init__(graph)
+            self.calls, self.barrier = [], threading.Barrier(2, timeout=60)
+
+        def translate(self, source, *options):
+            self.calls.append(len(source))
+            if len(self.calls) > 1:
+                self.barrier.wait()
+            return super().translate(source, *options)
+
+    backend = Meeting(TranslationGraph(model, vocabularies, CONFIG.max_source_length))
+    lines = LINES + LINES[:4]  # in batches of two: one, and two meetings
+    assert Translator(backend, CONFIG)(lines) == translator(lines)
+    assert backend.calls == [2] * 5
+
+
+def test_what_fails_in_a_batch_is_what_the_caller_sees(model, vocabularies):
+    class Failing(GraphBackend):
+        def translate(self, source, *options):
+            if len(source) == 1:  # the last batch
+                raise ValueError("no room")
+            return super().translate(source, *options)
+
+    backend = Failing(TranslationGraph(model, vocabularies, CONFIG.max_source_length))
+    with pytest.raises(ValueError, match="no room"):
+        Translator(backend, CONFIG)(LINES[:5])
 
 
 def test_n_best_gives_lists_best_first_and_a_calls_options_replace_the_configured(translator):
