@@ -19,7 +19,7 @@ import keras
 import tensorflow as tf
 
 from keras_transformer.decoding.room import GROWING, Room
-from keras_transformer.decoding.step_weights import LayerWeights, Norm, Packed, read
+from keras_transformer.decoding.step_weights import LayerWeights, Norm, read
 from keras_transformer.layers.position import sinusoids
 from keras_transformer.model import token_embedding
 
@@ -45,7 +45,8 @@ class Memory:
         projections: Each decoder layer's keys and values of the encoder's output,
             `[batch, heads, source_length, d_k or d_v]`.
         bias: float32 `[batch, 1, 1, source_length]`, for `_attend`.
-        weights: Each decoder layer's weights, and the last normalisation or None.
+        layers: Each decoder layer's weights.
+        final_norm: The decoder's last normalisation, or None.
         embedding: `[vocab_size, d_model]`.
         positions: `[max_steps, d_model]`, the position vectors.
         projection: float32 `[d_model, vocab_size]`.
@@ -53,7 +54,8 @@ class Memory:
 
     projections: list
     bias: tf.Tensor
-    weights: Packed  # of `list[LayerWeights]` and `Norm | None`
+    layers: list[LayerWeights]
+    final_norm: Norm | None
     embedding: tf.Tensor | tf.Variable
     positions: tf.Tensor
     projection: tf.Tensor
@@ -138,12 +140,8 @@ class IncrementalDecoder:
         return Memory(
             projections=projections,
             bias=_bias(memory_mask),
-            weights=Packed(
-                (
-                    [LayerWeights.of(block) for block in decoder.blocks],
-                    None if decoder.final_norm is None else Norm.of(decoder.final_norm),
-                )
-            ),
+            layers=[LayerWeights.of(block) for block in decoder.blocks],
+            final_norm=None if decoder.final_norm is None else Norm.of(decoder.final_norm),
             embedding=table,
             positions=tf.cast(self._position_vectors(max_steps, table.shape[-1]), dtype),
             projection=self._kernel(),
@@ -205,15 +203,14 @@ class IncrementalDecoder:
             itself = tf.zeros_like(ids) + tf.range(beam)
             origins = room.put(origins, itself[:, :, None], index, 2)
         visible, presents, attention = self._visible(origins, index, beam), [], None
-        layers, final_norm = memory.weights.unpacked()
         for weights, one_past, projection in zip(
-            layers, past.layers, memory.projections, strict=True
+            memory.layers, past.layers, memory.projections, strict=True
         ):
             kept = _Kept(one_past, index * beam, room, visible)
             x, present, attention = self._layer(x, weights, kept, projection, memory.bias, beam)
             presents.append(present)
-        if final_norm is not None:
-            x = final_norm(x)
+        if memory.final_norm is not None:
+            x = memory.final_norm(x)
         logits = tf.matmul(tf.cast(x, tf.float32), memory.projection)
         logits = tf.reshape(logits, (-1, beam, logits.shape[-1]))
         return logits, Past(origins, presents), tf.reduce_mean(attention, axis=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import collections
 import math
 import typing
 
@@ -13,27 +12,6 @@ import tensorflow as tf
 def read(weight, dtype):
     """A weight's value as a tensor, read here and not at each use."""
     return tf.cast(tf.convert_to_tensor(weight.value), dtype)
-
-
-class Packed:
-    """A nest whose vectors of the same size are one tensor: a loop pays for each it carries."""
-
-    def __init__(self, nest):
-        self._nest, self._leaves, self._stacks = nest, tf.nest.flatten(nest), []
-        places = collections.defaultdict(list)
-        for place, leaf in enumerate(self._leaves):
-            if tf.is_tensor(leaf) and len(leaf.shape) == 1:
-                places[leaf.dtype, leaf.shape[0]].append(place)
-        for some in places.values():
-            self._stacks.append((some, tf.stack([self._leaves[place] for place in some])))
-
-    def unpacked(self):
-        """The nest; in a loop's body, of slices of what the loop carries."""
-        leaves = list(self._leaves)
-        for places, stack in self._stacks:
-            for place, leaf in zip(places, tf.unstack(stack), strict=True):
-                leaves[place] = leaf
-        return tf.nest.pack_sequence_as(self._nest, leaves)
 
 
 class Norm(typing.NamedTuple):
