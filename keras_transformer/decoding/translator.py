@@ -16,6 +16,8 @@ from keras_transformer.decoding.graph import CompiledBackend, GraphBackend, Tran
 from keras_transformer.machine import cores
 from keras_transformer.text.vocabulary import Vocabularies
 
+_MOST_AT_A_TIME = 8  # batches, each of which takes memory
+
 
 class Translation(typing.NamedTuple):
     """A translation and its score, the penalised log probability."""
@@ -178,10 +180,11 @@ def _in_batches(function, batch_size: int, lines, others) -> list:
 
 
 def _batches_at_a_time() -> int:
-    """On CPUs a batch each: the many small operations of a search leave all but one idle."""
+    """On CPUs one a core: the many small operations of a search leave most cores idle."""
     if tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("TPU"):
         return 1
-    return tf.config.threading.get_intra_op_parallelism_threads() or cores()
+    threads = tf.config.threading.get_intra_op_parallelism_threads() or cores()
+    return min(threads, _MOST_AT_A_TIME)
 
 
 def _strings(lines: list[str]) -> tf.Tensor:
