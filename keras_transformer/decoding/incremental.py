@@ -44,7 +44,7 @@ class Memory:
     Attributes:
         projections: Each decoder layer's keys and values of the encoder's output,
             `[batch, heads, source_length, d_k or d_v]`.
-        bias: float32 `[batch, 1, 1, source_length]`, for `_attend`.
+        mask: bool `[batch, 1, 1, source_length]`, True = attend.
         layers: Each decoder layer's weights.
         final_norm: The decoder's last normalisation, or None.
         embedding: `[vocab_size, d_model]`.
@@ -53,7 +53,7 @@ class Memory:
     """
 
     projections: list
-    bias: tf.Tensor
+    mask: tf.Tensor
     layers: list[LayerWeights]
     final_norm: Norm | None
     embedding: tf.Tensor | tf.Variable
@@ -63,11 +63,11 @@ class Memory:
     @property
     def of_sentences(self):
         """What it holds of each sentence: tensors `[batch, ...]`."""
-        return self.projections, self.bias
+        return self.projections, self.mask
 
     def of(self, sentences) -> Memory:
         """The same of other sentences: `of_sentences` with other rows."""
-        return dataclasses.replace(self, projections=sentences[0], bias=sentences[1])
+        return dataclasses.replace(self, projections=sentences[0], mask=sentences[1])
 
 
 class IncrementalDecoder:
@@ -139,7 +139,7 @@ class IncrementalDecoder:
         ]
         return Memory(
             projections=projections,
-            bias=_bias(memory_mask),
+            mask=memory_mask,
             layers=[LayerWeights.of(block) for block in decoder.blocks],
             final_norm=None if decoder.final_norm is None else Norm.of(decoder.final_norm),
             embedding=table,
@@ -207,7 +207,7 @@ class IncrementalDecoder:
             memory.layers, past.layers, memory.projections, strict=True
         ):
             kept = _Kept(one_past, index * beam, room, visible)
-            x, present, attention = self._layer(x, weights, kept, projection, memory.bias, beam)
+            x, present, attention = self._layer(x, weights, kept, projection, memory.mask, beam)
             presents.append(present)
         if memory.final_norm is not None:
             x = memory.final_norm(x)
@@ -215,7 +215,7 @@ class IncrementalDecoder:
         logits = tf.reshape(logits, (-1, beam, logits.shape[-1]))
         return logits, Past(origins, presents), tf.reduce_mean(attention, axis=1)
 
-    def _layer(self, x, weights: LayerWeights, kept: _Kept, projection, bias, beam):
+    def _layer(self, x, weights: LayerWeights, kept: _Kept, projection, mask, beam):
         """A layer's output `[batch * beam, d_model]`, its past, and its attention to the source."""
         present, attention = (), None
         heads, d_k, d_v = (self._sizes[name] for name in ("num_heads", "d_k", "d_v"))
@@ -250,7 +250,7 @@ class IncrementalDecoder:
         def attend_to_memory(x):
             nonlocal attention
             query = of_heads(tf.matmul(x, weights.memory_query), heads, d_k)
-            context, attention = _attend(query, *projection, bias)
+            context, attention = _attend(query, *projection, mask)
             return tf.matmul(joined(context), weights.memory_output)
 
         def feed_forward(x):
@@ -264,18 +264,18 @@ class IncrementalDecoder:
         return x, present, attention
 
     def _visible(self, origins, index, beam):
-        """The bias of what each beam sees, broadcast to `[batch, heads, beam, slots]`; or None."""
+        """bool, broadcast to `[batch, heads, beam, slots]`: what each beam sees; None for all."""
         window = self._masks.window
         if isinstance(origins, tuple):
             if window is None:
                 return None
-            return _bias((tf.range(index + 1) >= index - window // 2)[None, None, None, :])
+            return (tf.range(index + 1) >= index - window // 2)[None, None, None, :]
         seen = origins[:, :, :, None] == tf.range(beam)
         if window is not None:
             positions = tf.range(tf.shape(origins)[2])
             seen &= (positions >= index - window // 2)[:, None]
         batch, _, positions, _ = tf.unstack(tf.shape(seen))
-        return _bias(tf.reshape(seen, (batch, 1, beam, positions * beam)))
+        return tf.reshape(seen, (batch, 1, beam, positions * beam))
 
     @staticmethod
     def reorder(past: Past, beams) -> Past:
@@ -294,15 +294,10 @@ class _Kept(typing.NamedTuple):
     visible: tf.Tensor | None
 
 
-def _bias(mask):
-    """What hides the scores where a mask is False: adding is quicker than selecting."""
-    return tf.where(mask, 0.0, -1e9)
-
-
-def _attend(queries, keys, values, bias):
+def _attend(queries, keys, values, mask):
     """As `scaled_dot_product_attention`, of scaled queries that may attend to something."""
     scores = tf.cast(tf.matmul(queries, keys, transpose_b=True), tf.float32)
-    if bias is not None:
-        scores += bias
+    if mask is not None:  # (not added: with oneDNN a product and a sum become one slow kernel)
+        scores = tf.where(mask, scores, -1e9)
     weights = tf.nn.softmax(scores)
     return tf.matmul(tf.cast(weights, values.dtype), values), weights
