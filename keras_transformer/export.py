@@ -170,6 +170,7 @@ def export_saved_model(
     if path.exists():
         raise ValueError(f"{path} exists already. Export to a new version's folder beside it.")
     graph = TranslationGraph(model, vocabularies, config.max_source_length)
+    config = config.replace(max_source_length=graph.max_source_length)
     served = _Served(graph, config, weights, ids_only)
     with new_folder(path) as folder:
         signatures = {name: f.get_concrete_function() for name, f in served.signatures_.items()}

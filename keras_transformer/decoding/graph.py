@@ -14,7 +14,7 @@ from keras_transformer.decoding.ensemble import EnsembleDecoder
 from keras_transformer.decoding.hypotheses import Hypotheses
 from keras_transformer.decoding.incremental import IncrementalDecoder
 from keras_transformer.decoding.room import GROWING, Room
-from keras_transformer.decoding.sampling import greedy_search, sample, uniform_numbers
+from keras_transformer.decoding.sampling import greedy_search, sample
 from keras_transformer.decoding.scoring import score_pairs
 from keras_transformer.text.vocabulary import Vocabularies
 
@@ -26,12 +26,17 @@ class TranslationGraph(tf.Module):
         models: One from `build_transformer`, or a list for an ensemble.
         vocabularies: They were trained with.
         max_source_length: Tokens that a source is cut to, end mark included.
+
+    Attributes:
+        max_source_length: The same, or fewer where a model's learned positions end before.
     """
 
     def __init__(self, models, vocabularies: Vocabularies, max_source_length: int):
         super().__init__(name="translation_graph")
         models = list(models) if isinstance(models, (list, tuple)) else [models]
-        self.max_source_length = max_source_length
+        positions = [model.get_layer("source_positions") for model in models]
+        known = [layer.max_positions for layer in positions if layer.kind == "learned"]
+        self.max_source_length = min([max_source_length, *known])
         self.source_tokenizer, self.target_tokenizer = vocabularies.source, vocabularies.target
         # Hidden from an export, which keeps the weights itself and would trace the models again.
         decoders = [IncrementalDecoder(model) for model in models]
@@ -64,12 +69,12 @@ class TranslationGraph(tf.Module):
         return self.source_tokenizer.tokenize(source).row_lengths() + 1
 
     def search(
-        self, source_ids, config, n_best=1, prefix_ids=None, seed=None, room=GROWING, numbers=None
+        self, source_ids, config, n_best=1, prefix_ids=None, seed=None, room=GROWING
     ) -> Hypotheses:
         """What the options say, of int32 `[batch, source_length]` ids: greedy, beam or drawn."""
         decoder = self._untracked()[1]
         if config.temperature:
-            return sample(decoder, source_ids, config, n_best, prefix_ids, room, seed, numbers)
+            return sample(decoder, source_ids, config, n_best, prefix_ids, room, seed)
         if config.beam_size == n_best == 1:
             return greedy_search(decoder, source_ids, config, prefix_ids, room)
         return beam_search(decoder, source_ids, config, n_best, prefix_ids, room)
@@ -122,9 +127,9 @@ class GraphBackend:
             tf.function(function, autograph=False, reduce_retracing=True)
             for function in (graph.score, graph.source_lengths)
         )
-        self._once, self._lock = functools.cache(self._compile), threading.Lock()
+        self._once, self._lock = functools.cache(self._traced), threading.Lock()
 
-    def _compiled(self, *options):
+    def _search(self, *options):
         with self._lock:  # two threads would each make their own
             return self._once(*options)
 
@@ -135,18 +140,15 @@ class GraphBackend:
         """As `TranslationGraph.translate`."""
         # The seed is an input, and the batch is made outside: neither is a reason to trace again.
         options = config.replace(seed=0, batch_size=1)
-        seed = tf.constant(config.seed)
-        if prefix is None:
-            return self._compiled(options, n_best, False)(source, seed)
-        return self._compiled(options, n_best, True)(source, seed, prefix)
+        inputs = [source, tf.constant(config.seed)] + [prefix] * (prefix is not None)
+        return self._search(options, n_best, len(inputs))(*inputs)
 
-    def _compile(self, config, n_best, has_prefix):
+    def _traced(self, config, n_best, num_inputs):
         def translate(source, seed, prefix=None):
             return self._graph.translate(source, config, n_best, prefix, seed)
 
-        signature = [tf.TensorSpec([None], tf.string), tf.TensorSpec([], tf.int32)]
-        signature += [tf.TensorSpec([None], tf.string)] * has_prefix
-        return tf.function(translate, autograph=False, input_signature=signature)
+        text = tf.TensorSpec([None], tf.string)
+        return _concrete(translate, [text, tf.TensorSpec([], tf.int32), text][:num_inputs])
 
 
 class CompiledBackend(GraphBackend):
@@ -157,9 +159,9 @@ class CompiledBackend(GraphBackend):
 
     def __init__(self, graph: TranslationGraph):
         super().__init__(graph)
-        self._source_ids, self._prefix_ids, self._texts, self._numbers = (
+        self._source_ids, self._prefix_ids, self._texts = (
             tf.function(function, autograph=False, reduce_retracing=True)
-            for function in (graph.source_ids, graph.prefix_ids, graph.texts, uniform_numbers)
+            for function in (graph.source_ids, graph.prefix_ids, graph.texts)
         )
 
     def translate(self, source, config: DecodingConfig, n_best: int, prefix=None):
@@ -169,24 +171,26 @@ class CompiledBackend(GraphBackend):
         steps = min(steps, config.max_length or steps)
         if prefix is not None:  # a result holds its prefix at least
             steps = max(steps, prefix_ids.shape[1])
-        numbers = None
-        if config.temperature:  # drawn here, since XLA would draw others
-            seed = tf.constant(config.seed)
-            numbers = self._numbers(source_ids, tf.constant(steps), n_best, seed)
         options = config.replace(seed=0, batch_size=1)
-        shapes = [ids if ids is None else tuple(ids.shape) for ids in (source_ids, prefix_ids)]
-        search = self._compiled(options, n_best, steps, *shapes)
-        found = search(source_ids, prefix_ids, numbers)
+        inputs = [source_ids, tf.constant(config.seed)] + [prefix_ids] * (prefix is not None)
+        shapes = (tuple(tensor.shape) for tensor in inputs)
+        found = self._search(options, n_best, steps, *shapes)(*inputs)
         found = Hypotheses(*(part[: len(source)] for part in found))
         return self._texts(found), found.scores
 
-    def _compile(self, config, n_best, steps, *_shapes):  # a function for each shape
-        def search(source_ids, prefix_ids, numbers):
-            return self._graph.search(
-                source_ids, config, n_best, prefix_ids, room=Room(steps), numbers=numbers
-            )
+    def _traced(self, config, n_best, steps, *shapes):  # for each shape once
+        def search(source_ids, seed, prefix_ids=None):
+            return self._graph.search(source_ids, config, n_best, prefix_ids, seed, Room(steps))
 
-        return tf.function(search, autograph=False, jit_compile=True)
+        return _concrete(search, [tf.TensorSpec(shape, tf.int32) for shape in shapes], True)
+
+
+def _concrete(function, signature, jit_compile=False):
+    """A graph of `function`. (Of a `tf.function` for each shape TensorFlow warns as of a slip.)"""
+    graph = tf.function(
+        function, input_signature=signature, autograph=False, jit_compile=jit_compile or None
+    )
+    return graph.get_concrete_function()
 
 
 def _padded(ids):

@@ -39,7 +39,7 @@ def greedy_search(
         >>> best = greedy_search(IncrementalDecoder(model), source_ids, DecodingConfig())
     """
 
-    def likeliest(log_probs, step, numbers):
+    def likeliest(log_probs, step, keys):
         return tf.argmax(log_probs, axis=-1, output_type=tf.int32)
 
     next_token = NextToken(decoder, source_ids, config, prefix_ids, room)
@@ -54,7 +54,6 @@ def sample(
     prefix_ids=None,
     room: Room = GROWING,
     seed=None,
-    numbers=None,
 ) -> Hypotheses:
     """Draws each token from the model's distribution, or from a part of it.
 
@@ -64,7 +63,6 @@ def sample(
         count: Samples a sentence, each drawn for itself: they may be equal.
         seed: int32 scalar, `config.seed` by default. What is drawn depends on it and on the
             sentence, and not on the others in the batch.
-        numbers: From `uniform_numbers`, in place of a seed: XLA would draw others.
 
     Returns:
         The samples, the best first, scored by the model's own probabilities, whatever the
@@ -77,64 +75,88 @@ def sample(
     if count < 1:
         raise ValueError(f"`count` should be at least 1. Received: count={count}.")
     next_token = NextToken(decoder, source_ids, config, prefix_ids, room)
-    if numbers is None:
-        seed = tf.convert_to_tensor(config.seed if seed is None else seed, tf.int32)
-        numbers = uniform_numbers(source_ids, next_token.max_steps, count, seed)
+    seed = tf.convert_to_tensor(config.seed if seed is None else seed, tf.int32)
 
-    def drawn(log_probs, step, numbers):
-        return draw(log_probs, tf.gather(numbers, step, axis=1), config)
+    def drawn(log_probs, step, keys):
+        return draw(log_probs, keys, step, config)
 
-    found = _token_by_token(next_token, decoder, config, count, drawn, numbers, room)
+    keys = sample_keys(source_ids, count, seed)
+    found = _token_by_token(next_token, decoder, config, count, drawn, keys, room)
     scores, order = tf.math.top_k(found.scores, count)
     ids, lengths = (tf.gather(part, order, batch_dims=1) for part in (found.ids, found.lengths))
     return Hypotheses(ids, lengths, scores)
 
 
-def draw(log_probs, numbers, config: DecodingConfig):
+def draw(log_probs, keys, step, config: DecodingConfig):
     """A token from each distribution, cut as `top_k` and `top_p` say.
+
+    It is the largest of log P + a Gumbel number of each token's own (Gumbel 1954), which rounding
+    hardly ever changes: with one number and sums of probabilities it would, from one batch size to
+    another.
 
     Args:
         log_probs: float32 `[batch, count, vocab_size]`.
-        numbers: float32 `[batch, count]`, uniform from 0 to below 1.
+        keys: From `sample_keys`.
+        step: int32 scalar; each draws by numbers of its own.
         config: The options.
 
     Returns:
         int32 `[batch, count]`.
     """
     vocab_size = log_probs.shape[-1]
+    values = log_probs / config.temperature
     most = min(config.top_k or vocab_size, vocab_size)
-    values, tokens = tf.math.top_k(log_probs / config.temperature, most)
-    sums = tf.cumsum(tf.nn.softmax(values), axis=-1)
-    before = tf.pad(sums[..., :-1], ((0, 0), (0, 0), (1, 0)))
-    sums = tf.where(before < config.top_p, sums, 0.0)  # the token that reaches top_p is kept
-    wanted = numbers[..., None] * tf.reduce_max(sums, axis=-1, keepdims=True)
-    place = tf.argmax(tf.cast(sums > wanted, tf.int32), axis=-1)  # the first such
-    return tf.gather(tokens, place, batch_dims=2)
+    if most < vocab_size or config.top_p < 1:
+        highest, _ = tf.math.top_k(values, most)
+        sums = tf.cumsum(tf.nn.softmax(highest), axis=-1, exclusive=True)
+        # The token that reaches top_p is kept.
+        kept = tf.where(sums < config.top_p, highest, float("inf"))
+        values = tf.where(
+            values >= tf.reduce_min(kept, axis=-1, keepdims=True), values, -float("inf")
+        )
+    return tf.argmax(values + _gumbels(keys, step, vocab_size), axis=-1, output_type=tf.int32)
 
 
-def uniform_numbers(source_ids, steps, count: int, seed):
-    """float32 `[batch, steps, count]` from 0 to below 1, by a seed and each sentence's own ids."""
+def sample_keys(source_ids, count: int, seed):
+    """uint32 `[batch, count]`, what each sample draws by, of a seed and its sentence's own ids."""
     length = tf.shape(source_ids)[1]
-    factors = tf.random.stateless_uniform([length], [0, 0], None, None, tf.int32)
-    keys = tf.reduce_sum(source_ids * factors, axis=1)  # (it wraps; padding adds nothing)
+    factors = tf.bitcast(_hash(_counted(length) + 1), tf.int32)
+    sums = tf.reduce_sum(source_ids * factors, axis=1)  # (it wraps; padding adds nothing)
+    keys = _hash(_hash(tf.bitcast(sums, tf.uint32)) + _hash(tf.bitcast(seed, tf.uint32)))
     # Each sample by its own number, so that one alone is the first of several.
-    keys = tf.reshape(keys[:, None] + tf.range(count) * 0x3504F333, (-1,))
-    numbers = tf.map_fn(
-        lambda key: tf.random.stateless_uniform([steps], tf.stack([seed, key])),
-        tf.pad(keys, [[0, 1]]),  # (over no sentence at all it would not know the shape)
-        fn_output_signature=tf.float32,
-    )
-    numbers = tf.reshape(numbers[:-1], (tf.shape(source_ids)[0], count, steps))
-    return tf.transpose(numbers, (0, 2, 1))
+    return keys[:, None] + _counted(count) * 0x3504F333
 
 
-def _token_by_token(next_token, decoder, config, count, choose, numbers, room) -> Hypotheses:
+def _gumbels(keys, step, size: int):
+    """float32 `[batch, count, size]`: Gumbel's distribution, by a hash of key, step and place."""
+    keys = _hash(keys + _hash(tf.bitcast(step, tf.uint32)))
+    bits = tf.bitwise.right_shift(_hash(keys[:, :, None] + _counted(size)), 9)
+    uniform = (tf.cast(tf.bitcast(bits, tf.int32), tf.float32) + 0.5) * 2.0**-23  # never 0 or 1
+    return -tf.math.log(-tf.math.log(uniform))
+
+
+def _hash(x):
+    """A uint32 for each, as if drawn: the same on all devices, which stateless_uniform is not.
+
+    ("lowbias32" of C. Wellons' hash-prospector.)
+    """
+    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
+        x = tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, shift)) * factor
+    return tf.bitwise.bitwise_xor(x, tf.bitwise.right_shift(x, 16))
+
+
+def _counted(count):
+    """uint32 0, 1, ... `count` - 1."""
+    return tf.bitcast(tf.range(count), tf.uint32)
+
+
+def _token_by_token(next_token, decoder, config, count, choose, keys, room) -> Hypotheses:
     batch, limits = tf.shape(next_token.limits)[0], next_token.limits
 
     def advance(state: _State, context) -> _State:
-        now, numbers = next_token.of(context[0]), context[1]
+        now, keys = next_token.of(context[0]), context[1]
         log_probs, past, attention = now.log_probs(state.ids, state.past, state.step)
-        tokens = choose(log_probs, state.step, numbers)
+        tokens = choose(log_probs, state.step, keys)
         step, going = state.step + 1, ~state.done
         chosen = tf.gather(log_probs, tokens, batch_dims=2)
         added = tf.where(going, tokens, PAD_ID)
@@ -171,5 +193,5 @@ def _token_by_token(next_token, decoder, config, count, choose, numbers, room) -
             scores += tf.where(state.lengths > 0, penalty, 0.0)
         return state.ids, scores
 
-    ids, scores = run(advance, start, (next_token.context, numbers), results, room)
+    ids, scores = run(advance, start, (next_token.context, keys), results, room)
     return hypotheses_of(ids[:, :, 1:], scores)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import itertools
 import typing
 import warnings
 
@@ -64,6 +63,7 @@ class Translator:
         """
         config = config or DecodingConfig()
         graph = TranslationGraph(model, vocabularies, config.max_source_length)
+        config = config.replace(max_source_length=graph.max_source_length)
         return cls((CompiledBackend if jit_compile else GraphBackend)(graph), config)
 
     @classmethod
@@ -169,14 +169,26 @@ def _in_batches(function, batch_size: int, lines, others) -> list:
         sides = (lines,) if others is None else (lines, others)
         return function(*(_strings([side[i] for i in indices]) for side in sides))
 
+    at_a_time = _batches_at_a_time()
+    found = map(of, batches) if at_a_time == 1 else _side_by_side(of, batches, at_a_time)
     results = [None] * len(lines)
-    with concurrent.futures.ThreadPoolExecutor(_batches_at_a_time()) as pool:
-        first = [of(indices) for indices in batches[:1]]  # alone: it traces what the others run
-        found = itertools.chain(first, pool.map(of, batches[1:]))
-        for indices, its in zip(batches, found, strict=True):
-            for i, one in zip(indices, its, strict=True):
-                results[i] = one
+    for indices, its in zip(batches, found, strict=True):
+        for i, one in zip(indices, its, strict=True):
+            results[i] = one
     return results
+
+
+def _side_by_side(function, batches, at_a_time: int):
+    """As `map`, so many at a time, on the device that is the caller's."""
+    device = tf.constant(0).device
+
+    def on_device(batch):
+        with tf.device(device):  # a thread of its own does not know the caller's
+            return function(batch)
+
+    yield from map(on_device, batches[:1])  # alone: it traces what the others run
+    with concurrent.futures.ThreadPoolExecutor(at_a_time) as pool:
+        yield from pool.map(on_device, batches[1:])
 
 
 def _batches_at_a_time() -> int:

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from keras_transformer.config import BEGIN_ID, END_ID, DecodingConfig
 from keras_transformer.decoding.incremental import IncrementalDecoder
-from keras_transformer.decoding.sampling import draw, greedy_search, sample
+from keras_transformer.decoding.sampling import draw, greedy_search, sample, sample_keys
 from keras_transformer.decoding.scoring import score_pairs
 
 PROBABILITIES = np.array([0.05, 0.4, 0.25, 0.1, 0.2])
@@ -15,11 +15,11 @@ SOURCE = np.array([[4, 3, 0, 0], [5, 1, 3, 0], [4, 3, 0, 0], [0, 0, 0, 0]], np.i
 
 
 def frequencies(**options):
-    """How often each token is drawn over an even grid of random numbers."""
+    """How often each token is drawn by 40,000 samples."""
     config = DecodingConfig(**{"temperature": 1.0, **options})
-    numbers = (np.arange(10_000, dtype=np.float32) + 0.5) / 10_000
-    tokens = draw(tf.repeat(LOG_PROBS, len(numbers), axis=1), tf.constant(numbers[None]), config)
-    return np.bincount(tokens.numpy()[0], minlength=5) / len(numbers)
+    keys = sample_keys(tf.constant([[4, 3]]), 40_000, tf.constant(0))
+    tokens = draw(tf.repeat(LOG_PROBS, keys.shape[1], axis=1), keys, tf.constant(0), config)
+    return np.bincount(tokens.numpy()[0], minlength=5) / keys.shape[1]
 
 
 def kept(*tokens):
@@ -45,13 +45,51 @@ def kept(*tokens):
     ids=str,
 )
 def test_tokens_are_drawn_as_often_as_their_probability_says(options, expected):
-    np.testing.assert_allclose(frequencies(**options), expected, atol=2e-3)
+    found = frequencies(**options)
+    np.testing.assert_array_equal(found > 0, expected > 0)
+    deviation = np.sqrt(expected * (1 - expected) / 40_000)
+    assert np.all(np.abs(found - expected) <= 4 * deviation)
 
 
-@pytest.mark.parametrize("number", [0.0, 1.0 - 2.0**-24])
-def test_a_token_that_may_not_come_is_never_drawn(number):
+def test_each_seed_step_sentence_and_sample_draws_by_numbers_of_its_own():
+    flat, config = tf.zeros((3, 5, 1000)), DecodingConfig(temperature=1.0)
+    sentences = tf.constant([[4, 3], [3, 4], [5, 3]])
+    drawn = np.array(
+        [
+            [
+                draw(flat, sample_keys(sentences, 5, tf.constant(seed)), tf.constant(step), config)
+                for step in range(5)
+            ]
+            for seed in range(5)
+        ]
+    )  # [seed, step, sentence, sample]
+    assert 280 < len(np.unique(drawn)) < 345  # of 375 draws among 1,000 tokens, as chance has it
+    for axis in range(4):  # along each, hardly any twice
+        rows = np.moveaxis(drawn, axis, -1).reshape(-1, drawn.shape[axis])
+        assert np.mean([len(set(row)) == len(row) for row in rows]) > 0.9
+
+
+def test_rounding_does_not_change_what_is_drawn():
+    rng = np.random.default_rng(0)
+    log_probs = np.log(rng.dirichlet(np.full(8000, 0.05), size=(1, 300)) + 1e-9).astype(np.float32)
+    noise = rng.uniform(-3e-6, 3e-6, log_probs.shape).astype(np.float32)
+    keys = sample_keys(tf.constant([[7, 9, 3]]), 300, tf.constant(1))
+    for options in ({}, {"top_k": 50}, {"top_p": 0.9}):
+        config = DecodingConfig(temperature=1.0, **options)
+        one, other = (
+            draw(tf.constant(values), keys, tf.constant(2), config)
+            for values in (log_probs, log_probs + noise)
+        )
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_token_that_may_not_come_is_never_drawn():
     banned = tf.where([[[True, True, False, True, True]]], -np.inf, LOG_PROBS)
-    assert draw(banned, tf.constant([[number]]), DecodingConfig(temperature=1.0)).numpy() == 2
+    keys = sample_keys(tf.constant([[4, 3]]), 1000, tf.constant(0))
+    for options in ({}, {"top_k": 3}, {"top_p": 0.9}):
+        config = DecodingConfig(temperature=1.0, **options)
+        drawn = draw(tf.repeat(banned, 1000, axis=1), keys, tf.constant(0), config)
+        assert set(drawn.numpy().ravel()) == {2}
 
 
 def samples(model, source, count=4, seed=0, **options):

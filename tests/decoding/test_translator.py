@@ -1,5 +1,7 @@
 """Lines in, as many out, in their order, whatever the batch; each is what the search finds."""
 
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -132,6 +134,34 @@ def test_a_long_line_is_cut_with_a_warning_and_not_refused(translator):
         found = translator([" ".join(words), LINES[0]])
     with pytest.warns(UserWarning, match="begins: 'a woman reads the red book"):
         assert translator([" ".join(words[:40])]) == found[:1]
+
+
+def test_learned_positions_cut_a_longer_source_with_a_warning_too(make_model, vocabularies):
+    size, line = vocabularies.source.vocab_size, LINES[3]
+    model = make_model(2, vocab_size=size, positions="learned", max_positions=7)
+    translator = Translator.from_model(model, vocabularies, CONFIG)
+    assert translator.config.max_source_length == 7
+    with pytest.warns(UserWarning, match="1 of 2 lines have more than max_source_length=7 tokens"):
+        found = translator.translations([line, LINES[1]])
+    cut = np.append(pieces(vocabularies.source, line)[:, :6], [[3]], axis=1)
+    expected = beam_search(IncrementalDecoder(model), cut, CONFIG)
+    np.testing.assert_allclose(found[0][0].score, expected.scores[0, 0], rtol=1e-4)
+
+
+_DEVICES = """
+import tensorflow as tf
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+from keras_transformer.decoding.translator import _side_by_side
+with tf.device("CPU:1"):
+    print(*_side_by_side(lambda batch: tf.zeros(batch).device[-5:], [1, 2, 3], 2))
+"""
+
+
+def test_all_batches_run_on_the_device_that_the_caller_chose():
+    command = [sys.executable, "-c", _DEVICES]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.stdout.split() == ["CPU:1"] * 3, result.stderr[-2000:]
 
 
 def test_prefixes_are_what_translations_begin_with_line_by_line(translator):
