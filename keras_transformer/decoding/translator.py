@@ -205,6 +205,11 @@ def _strings(lines: list[str]) -> tf.Tensor:
 
 
 def _check_lines(name: str, lines, expected: int | None = None) -> None:
+    if not tf.executing_eagerly():
+        raise ValueError(
+            "A Translator takes and gives Python strings, which a tf.function has not. Call it "
+            "outside, or a signature of an export inside."
+        )
     if isinstance(lines, str):
         raise ValueError(
             f"`{name}` should be a list of sentences. Received one string; give [string]."

@@ -232,6 +232,7 @@ def test_the_score_of_a_pair_is_its_log_probability(translator, model, vocabular
     ("call", "message"),
     [
         (lambda t: t("dogs run"), "one string; give"),
+        (lambda t: tf.function(lambda: t(LINES), autograph=False)(), "which a tf.function has not"),
         (lambda t: t(None), "`lines` should be a list of sentences. Received: None"),
         (lambda t: t(["a", b"b"]), r"Received: lines\[1\]=b'b'"),
         (lambda t: t(LINES, n_best=1.5), "Received: n_best=1.5"),
