@@ -346,7 +346,7 @@ def test_the_search_takes_settings_and_prefixes_from_the_command_line(run, tmp_p
     files = ["--input", str(tmp_path / "in.txt"), "--prefix", str(tmp_path / "prefix.txt")]
     options = ["--set", "temperature=0.9", "--set", "seed=3", "--n-best", "3"]
     assert cli.main(["translate", "--model", folder, *files, *options]) == 0
-    rows = [line.split("\t") for line in capsys.readouterr().out.split("\n")[:-1]]
+    rows = [line.split("\t", 2) for line in capsys.readouterr().out.split("\n")[:-1]]
     assert [row[0] for row in rows] == ["1"] * 3 + ["2"] * 3
     assert all(row[2].startswith("Der Mann") for row in rows[:3])
     translator = kt.Translator.from_run(folder)
