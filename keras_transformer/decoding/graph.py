@@ -34,14 +34,14 @@ class TranslationGraph(tf.Module):
     def __init__(self, models, vocabularies: Vocabularies, max_source_length: int):
         super().__init__(name="translation_graph")
         models = list(models) if isinstance(models, (list, tuple)) else [models]
-        positions = [model.get_layer("source_positions") for model in models]
-        known = [layer.max_positions for layer in positions if layer.kind == "learned"]
-        self.max_source_length = min([max_source_length, *known])
         self.source_tokenizer, self.target_tokenizer = vocabularies.source, vocabularies.target
         # Hidden from an export, which keeps the weights itself and would trace the models again.
         decoders = [IncrementalDecoder(model) for model in models]
         decoder = EnsembleDecoder(decoders) if len(models) > 1 else decoders[0]
         self._untracked = lambda: (models, decoder)
+        # A model knows as many positions of sources as of targets.
+        limits = max_source_length, decoder.max_positions
+        self.max_source_length = min(limit for limit in limits if limit is not None)
 
     @property
     def models(self) -> list[keras.Model]:
@@ -182,14 +182,13 @@ class CompiledBackend(GraphBackend):
         def search(source_ids, seed, prefix_ids=None):
             return self._graph.search(source_ids, config, n_best, prefix_ids, seed, Room(steps))
 
-        return _concrete(search, [tf.TensorSpec(shape, tf.int32) for shape in shapes], True)
+        signature = [tf.TensorSpec(shape, tf.int32) for shape in shapes]
+        return _concrete(search, signature, jit_compile=True)
 
 
-def _concrete(function, signature, jit_compile=False):
+def _concrete(function, signature, jit_compile=None):
     """A graph of `function`. (Of a `tf.function` for each shape TensorFlow warns as of a slip.)"""
-    graph = tf.function(
-        function, input_signature=signature, autograph=False, jit_compile=jit_compile or None
-    )
+    graph = tf.function(function, signature, autograph=False, jit_compile=jit_compile)
     return graph.get_concrete_function()
 
 
